@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evprof.core.records import COVERS, SETTLED, RoundRecord, SpanRecord, TokenRecord
-from evprof.core.run_info import ImportedFacts, KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SpeculationFacts
+from evprof.core.run_info import (
+    ImportedFacts,
+    KvFacts,
+    LengthFacts,
+    MemoryFacts,
+    ModelFacts,
+    RunInfo,
+    SpeculationFacts,
+    Turn,
+)
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.gathering import Configuration
 from told import told
@@ -99,6 +108,7 @@ class Cell:
             cell=self.name,
             warmup=self.is_warmup,
             speculation=self.speculation,
+            turn=None if self.is_imported else Turn("series", 0, 0),
         )
         if self.prompt:
             visual = self.frames * self.frame_tokens

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from evprof.core.run_info import ENGINE_SESSION
+from evprof.core.run_info import ENGINE_SESSION, Turn
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.settings import settings_from_json
@@ -21,8 +22,13 @@ def told(settings: dict[str, Any] | None = None, sample: dict[str, Any] | None =
     return found
 
 
-def in_processes(*sides: Iterable[RunLog]) -> None:
-    """Gives every run of every side an engine process of its own, so that three a side allow a verdict."""
-    for number, side in enumerate(sides):
-        for run in side:
-            run.info.environment = {**run.info.environment, ENGINE_SESSION: f"{number}-{run.run_id}"}
+def in_turns(runs: Iterable[RunLog]) -> None:
+    """Puts runs in turns of one engine process: every configuration once in each, its runs in order."""
+    counts: Counter[str] = Counter()
+    for run in runs:
+        info = run.info
+        if not info.warmup:
+            key = f"{info.cell} {info.mode} {info.role} {info.settings.speculation} {info.sample.name}"
+            info.environment = {**info.environment, ENGINE_SESSION: "one"}
+            info.turn = Turn("series", counts[key], 0)
+            counts[key] += 1

@@ -386,7 +386,7 @@ def time_facts(lines: Sequence[Sequence[RunLog]]) -> list[Fact]:
         mean = mean_of(observe(observed, run_time_ms))
         if mean is not None:
             ids, origin = tuple(run.run_id for run in observed), FIGURES["total_ms"].tip
-            found.append(Fact("Time", ids, role, mean.value, "ms", origin, "total_ms", interval=mean.interval))
+            found.append(Fact("Time", ids, role, mean, "ms", origin, "total_ms"))
     return found
 
 

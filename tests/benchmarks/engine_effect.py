@@ -96,8 +96,8 @@ def measure_engine_effect(
                 break
             # The first one warms the engine up.
             for turn, value in paces(times_ns, turns) if number else ():
-                seen = Observation(value, began_s=turn.start_ns / 1e9)
-                (awake if turn.is_awake else asleep).append(seen)
+                side = awake if turn.is_awake else asleep
+                side.append(Observation(value, turn=len(side)))
             if min(len(awake), len(asleep)) >= pairs:
                 break
         answers.close()

@@ -16,6 +16,7 @@ import pytest
 from evprof.cli.run.recorded_session import RecordedSession
 from evprof.cli.terminal.console import Console
 from evprof.core.request import RunRequest
+from evprof.core.run_info import Turn
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from sealed import seal
@@ -37,7 +38,11 @@ def suite(scripted: None, inputs: tuple[Path, Path], tmp_path: Path) -> Suite:
                     settings = GenerationSettings(max_new_tokens=8 + 4 * (cell == "8 frames"), frames=int(cell[0]))
                     session.run(
                         RunRequest(
-                            "target", sample, None, ModelChoice("random"), settings, repeat=repeats, cell=cell, warmup=1
+                            *("target", sample, None, ModelChoice("random"), settings),
+                            repeat=repeats,
+                            cell=cell,
+                            warmup=1,
+                            turn=Turn("series", place, 0),
                         )
                     )
         return path

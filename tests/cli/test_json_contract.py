@@ -79,7 +79,7 @@ VISUAL_COSTS = COST | keys(
     shared=COST,
     frames=[COST | keys("frame int, label str, start_us end_us int?")],
 )
-ESTIMATE = keys("ms num, ci95 [num]?")
+ESTIMATE = keys("ms num")
 ROOF = keys("stage str, share num?", figure=one_of("MFU MBU"))
 POINT = keys("at num, run_ids [int]", total=Maybe(ESTIMATE), stages=Each(ESTIMATE), roof=[ROOF])
 SLOPE = keys("stage verdict sentence str, ms_per_step num, ci95 [num]?, runs amounts fewest_runs int")

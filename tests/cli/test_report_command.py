@@ -130,9 +130,9 @@ def test_result_files_are_reported_directly(evprof, tmp_path: Path) -> None:
             "s3_time": 0.006,
             "s4_time": 0.066,
             "s5_time": 0.092,
-            "total_time": 0.164,
+            "total_time": 0.164 + number / 1000,
         }
-        for _ in range(4)
+        for number in range(4)
     ]
     side = {"stats": {}, "samples": rows}
     file = tmp_path / "benchmark.json"

@@ -283,7 +283,7 @@ def test_what_if_of_002(published: ReportData) -> None:
 
 def test_claims_of_002(published: ReportData) -> None:
     section = claims(published)
-    assert "Of 21 claims: 1 confirmed, 5 refuted, 15 not measured." in said(section)
+    assert "Of 21 claims: 1 confirmed, 6 refuted, 14 not measured." in said(section)
     rows = {row[1].text: row for row in tables(section)[0].rows}
     refuted = rows["EventGPT's context is ~306 tokens"]
     assert (refuted[2].text, refuted[2].tone, refuted[2].badge) == ("refuted", "bad", Badge.IMPORTED)

@@ -71,9 +71,7 @@ def test_the_comparison_tells_the_same(runs):
     (pair,) = document["pairs"]
     counted = {key: pair["mcnemar"][key] for key in ("pairs", "both", "only_baseline", "only_other", "neither")}
     assert counted == {"pairs": 8, "both": 1, "only_baseline": 7, "only_other": 0, "neither": 0}
-    difference = pair["mcnemar"]["difference"]
-    assert difference["mean"] == -0.875
-    assert difference["ci95"] is None, "a bounded figure has no normal interval"
+    assert pair["mcnemar"]["difference"] == {"mean": -0.875}
     rows = {row["metric"]: row for row in document["rows"]}
     assert rows[RIGHT]["values"] == [1.0, 0.125]
 

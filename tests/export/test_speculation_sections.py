@@ -18,12 +18,12 @@ from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.sections.speculation import costs, failures, hidden_drafts
 from report_blocks import plots, said, tables
 from scripted_engine import ScriptedEngine
-from told import in_processes
+from told import in_turns
 
 
 @pytest.fixture(scope="module")
 def runs() -> list[RunLog]:
-    """The target and the draft alone, rounds, and drafts inside the prefill, three repeats of each."""
+    """The target and the draft alone, rounds, and drafts inside the prefill, five repeats of each."""
     recording = RecordLog()
     engine = ScriptedEngine(speed=400)
     asked: list[tuple[str, dict[str, Any]]] = [
@@ -42,12 +42,12 @@ def runs() -> list[RunLog]:
             first_run_id=1 + 10 * number,
             group_id=number,
             warmup=1,
-            repeat=3,
+            repeat=5,
         )
         engine.run(request, recording, threading.Event())
     book = RunBook(recording)
     book.update()
-    in_processes(book.runs.values())
+    in_turns(book.runs.values())
     return list(book.runs.values())
 
 
@@ -60,7 +60,7 @@ def test_failures_by_kind(runs: list[RunLog]) -> None:
     (kinds,) = tables(section)
     assert kinds.heads[2:] == ("shifted", "surface", "content")
     rounds = [cell.text.split(" ")[0] for cell in kinds.rows[0]]
-    # Ten rounds of the script: two of them accepted whole, the others fail in turn of each kind; three repeats.
+    # Ten rounds of the script: two of them accepted whole, the others fail in turn of each kind; five repeats.
     assert int(rounds[1]) == sum(map(int, rounds[2:])) > 0
     (plot,) = plots(section)
     assert len(plot.series) == 1  # hidden blocks are not among the rounds
@@ -91,4 +91,4 @@ def test_drafts_inside_the_prefill(runs: list[RunLog]) -> None:
     assert "±" in row[1].text  # over three runs
     text = said(section)
     assert "5 of 6 hidden tokens were accepted (83 %)." in text  # three times the same
-    assert "3 runs against baseline runs 2, 3, 4" in text
+    assert "5 runs against baseline runs 2, 3, 4, 5, 6" in text

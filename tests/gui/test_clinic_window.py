@@ -25,7 +25,7 @@ from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.payoff import DECODE, prediction_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from scripted_engine import ScriptedEngine
-from told import in_processes
+from told import in_turns
 from ui.clinic.break_even import WhatIf
 from ui.clinic.window import REJECTION_HEADS, ClinicDialog, rejection_cells
 from ui.run_facts.run_text import chance_text, piece_text
@@ -34,18 +34,18 @@ from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection
 from ui.style.theme import ThemeHolder
 
-SPECULATIVE, PLAIN, HIDDEN, LOSSY = 2, 6, 10, 12
-"""Run ids of the first of three speculative and three plain repeats, of a parallel prefill and an adapted cache."""
+SPECULATIVE, PLAIN, HIDDEN, LOSSY = 2, 8, 14, 16
+"""Run ids of the first of five speculative and five plain repeats, of a parallel prefill and an adapted cache."""
 
 
 def played(sink: RecordLog) -> None:
-    """Three speculative repeats, three plain ones, one parallel prefill, one adapted cache; slow enough to be timed."""
+    """Five speculative repeats, five plain ones, one parallel prefill, one adapted cache; slow enough to be timed."""
     engine = ScriptedEngine(speed=60)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", "What is in the scene?", "scene")
     draft = target = ModelChoice("scripted")
     first = 1
     for group, (mode, repeat) in enumerate(
-        (("speculative", 3), ("target", 3), ("parallel-prefill", 1), ("kv-adapted", 1)), start=1
+        (("speculative", 5), ("target", 5), ("parallel-prefill", 1), ("kv-adapted", 1)), start=1
     ):
         adapter = "somewhere" if mode == "kv-adapted" else None
         settings = GenerationSettings(speculation=SpeculationSettings(adapter=adapter))
@@ -67,7 +67,7 @@ def recording() -> RecordLog:
 def controller(application: QApplication, recording: RecordLog) -> Iterator[RunController]:
     made = RunController(recording)
     made.pull()
-    in_processes(made.runs.values())
+    in_turns(made.runs.values())
     yield made
     made.close()
 
@@ -100,7 +100,7 @@ def test_without_speculation_it_offers_a_run(dialog: ClinicDialog, selection: Se
     selection.set_runs(None, PLAIN)
     assert dialog.empty.isVisible()
     # The session has runs that speculate: it names them.
-    assert dialog.empty.words[1] == "Choose one in the list: runs 1, 2, … 12 (8 runs)."
+    assert dialog.empty.words[1] == "Choose one in the list: runs 1, 2, … 16 (10 runs)."
     assert not dialog.body.isVisible()
     assert dialog.clinic is None
     dialog.empty.activated.emit()

@@ -17,7 +17,6 @@ from evprof.metrics.comparison.differences import (
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.comparison.rows import comparison_rows
 from evprof.metrics.configurations.gathering import Configuration, configurations_of
-from evprof.metrics.estimates.estimates import UNCALLED
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def test_single_runs_claim_nothing_but_what_is_counted(pair) -> None:
     assert not rows["total_ms"].differing[1]
     assert rows["visual_tokens"].ci95 is None
     assert rows["visual_tokens"].differing[1]
-    assert any(UNCALLED in note for note in rows["total_ms"].notes)
+    assert any("not called: " in note for note in rows["total_ms"].notes)
 
 
 def test_document_and_bases(pair) -> None:
@@ -102,17 +101,6 @@ def test_equal_sides_cannot_be_told_apart(script, plain_writer) -> None:
     assert "decode" not in sentence
 
 
-def test_columns_have_an_order_whatever_that_of_the_turns(script, plain_writer) -> None:
-    modes = (("speculative", "target"), ("target", "target"), ("draft", "draft"))
-    runs = [plain_writer(script(n, mode=mode, role=role)) for n, (mode, role) in enumerate(modes, 1)]
-    for run in runs:
-        run.info.turn = Turn("series", 0, run.run_id)
-    assert [column.run_id for column in configurations_of(runs)] == [3, 2, 1]
-    for run in runs:
-        run.info.turn = None
-    assert [column.run_id for column in configurations_of(runs)] == [1, 2, 3]
-
-
 def test_both_models_together_are_under_no_model_name(script, plain_writer) -> None:
     """The times of a speculative run are of draft and target."""
     names = names_of(
@@ -149,19 +137,18 @@ def test_an_unknown_basis_is_wrong_usage(pair) -> None:
 
 def test_repeats_are_one_column_with_an_interval(script, plain_writer) -> None:
     runs = []
-    for number, scale in enumerate((1.0, 1.1, 1.2, 2.0, 2.3, 2.4), start=1):
-        run = plain_writer(script(number), scale=scale)
-        run.info.group_id = 1 if number <= 3 else 4
-        run.info.environment = {"engine_session": f"process {number}"}
+    for number, scale in enumerate((1.0, 1.1, 1.0, 1.1, 1.3, 2.0, 2.3, 2.2, 2.3, 2.2)):
+        run = plain_writer(script(number + 1), scale=scale)
+        run.info.group_id, run.info.turn = number // 5, Turn("series", number % 5, 0)
         runs.append(run)
     first, second = configurations_of(runs)
     row = comparison_rows([first, second])[0]
-    assert row.values == pytest.approx([180 * 3.3 / 3, 180 * 6.7 / 3])
-    assert row.ratio[1] == pytest.approx(6.7 / 3.3)
+    assert row.values == pytest.approx([180 * 1.1, 180 * 2.2])
+    assert row.ratio[1] == pytest.approx(2)
     assert row.ci95 is not None
     assert row.ci95[0] is None
     low, high = row.ci95[1]
-    assert low <= 6.7 / 3.3 <= high + 1e-9
+    assert low < 2 < high
     assert row.differing[1]
 
 
@@ -184,18 +171,18 @@ def test_the_memory_of_two_processes_claims_nothing(script, plain_writer) -> Non
     row = {row.metric: row for row in comparison_rows(columns)}["peak_rss_bytes"]
     assert not row.differing[1]
     assert row.ci95 is None
-    assert ["--sessions 3" in note for note in row.notes] == [True]
+    assert ["one process each" in note for note in row.notes] == [True]
 
 
-def test_runs_of_a_process_that_measured_one_side_only_are_told(script, plain_writer) -> None:
-    """As a suite that was stopped and continued leaves them."""
-    runs = [plain_writer(script(number), scale=number) for number in range(1, 8)]
-    for run in runs:
-        run.info.environment = {"engine_session": "a" if run.run_id == 1 else "b"}
-    columns = [Configuration(tuple(part)) for part in (runs[:4], runs[4:])]
+def test_runs_outside_common_turns_are_not_in_the_ratio(script, plain_writer) -> None:
+    paces = (9, 1.1, 1, 1, 1, 1, 2, 2, 2, 2, 2.1, 2.0)
+    runs = [plain_writer(script(number), scale=scale) for number, scale in enumerate(paces)]
+    for run in runs[1:]:
+        run.info.turn = Turn("series", run.run_id % 6, 0)
+    columns = [Configuration(tuple(part)) for part in (runs[:6], runs[6:])]
     rows = {row.metric: row for row in comparison_rows(columns)}
-    assert rows["load_ms"].values == [25, 60]
-    assert rows["load_ms"].delta == [0, 30]
-    note = "leave out 1 of 4 runs of the baseline, whose engine process measured one of the two only"
+    assert rows["load_ms"].values == pytest.approx([10 * sum(paces[:6]) / 6, 10 * sum(paces[6:]) / 6])
+    assert rows["load_ms"].delta == pytest.approx([0, 10])
+    note = "difference and ratio over the 5 of 6 runs of the baseline and 5 of 6 of its own that ran in common turns"
     assert [note in said for said in rows["load_ms"].notes] == [True]
     assert not rows["visual_tokens"].notes

@@ -11,7 +11,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.speculation.parallel_prefill import window_of
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
-from told import in_processes, told
+from told import in_turns, told
 
 TOKENS = 10
 STEP = 10.0
@@ -73,10 +73,16 @@ def hidden(
     return log
 
 
+NUMBERS = (1, 2, 3, 4, 5)
+
+
 @pytest.fixture
 def runs(script: Callable) -> list[RunLog]:
-    listed = [*(plain(script, n, stretch=(n - 2) / 100) for n in (1, 2, 3)), *(hidden(script, n) for n in (11, 12, 13))]
-    in_processes(listed)
+    listed = [
+        *(plain(script, n, stretch=(n - 3) / 100) for n in NUMBERS),
+        *(hidden(script, 10 + n) for n in NUMBERS),
+    ]
+    in_turns(listed)
     return listed
 
 
@@ -108,7 +114,7 @@ def test_gain_is_saved_steps_less_verification_and_contention(runs: list[RunLog]
     assert found.net_gain_ms == pytest.approx(15)
     assert found.net_without_load_ms == pytest.approx(15)
     assert found.ceiling is None  # one rejection would only repeat the four that were accepted
-    assert found.baseline_ids == (1, 2, 3)
+    assert found.baseline_ids == NUMBERS
 
 
 def test_break_even_of_the_block(runs: list[RunLog]) -> None:
@@ -123,9 +129,9 @@ def test_break_even_of_the_block(runs: list[RunLog]) -> None:
 
 def test_a_block_that_cannot_pay(script: Callable) -> None:
     """One draft saves one step of 10 ms and costs 15 + 10."""
-    blocks = [hidden(script, number, accepted=1, drafted=1) for number in (11, 12, 13)]
-    listed = [*(plain(script, number, stretch=number / 100) for number in (1, 2, 3)), *blocks]
-    in_processes(listed)
+    blocks = [hidden(script, 10 + number, accepted=1, drafted=1) for number in NUMBERS]
+    listed = [*(plain(script, number, stretch=number / 100) for number in NUMBERS), *blocks]
+    in_turns(listed)
     found = window_of(listed[-1], listed)
     assert found is not None
     assert found.break_even_alpha is None
@@ -148,7 +154,7 @@ def test_the_first_token_may_not_be_the_blocks(script: Callable) -> None:
 def test_the_sentence(runs: list[RunLog]) -> None:
     said = speculation_sentence(runs[-1], runs)
     assert said.startswith(
-        "1.09× [1.09, 1.09]: speculation saves 15.0 ms an answer. 3 runs against baseline runs 1, 2, 3. "
+        "1.09× [1.09, 1.09]: speculation saves 15.0 ms an answer. 5 runs against baseline runs 1, 2, 3, 4, 5. "
         "4 of 6 hidden tokens were accepted (67 %). It pays above"
     )
 
@@ -156,22 +162,22 @@ def test_the_sentence(runs: list[RunLog]) -> None:
 @pytest.mark.parametrize(
     ("has_draft", "words"),
     [
-        (True, "Beside the draft, the prefill took 12.0 ms [9.5, 14.5] longer."),
-        (False, "12.0 ms [9.5, 14.5] longer from preprocessing to the end of prefill than in the baseline runs."),
+        (True, "Beside the draft, the prefill took 13.0 ms [8.0, 18.0] longer."),
+        (False, "13.0 ms [8.0, 18.0] longer from preprocessing to the end of prefill than in the baseline runs."),
     ],
 )
 def test_a_longer_prefill_is_said_with_its_interval(script: Callable, words: str, *, has_draft: bool) -> None:
     """Of the draft only where something ran beside the prefill; without an interval nothing is said."""
-    drafted = [hidden(script, number, prefill=60.0 + number, has_draft=has_draft) for number in (11, 12, 13)]
-    listed = [*(plain(script, number, stretch=number / 100) for number in (1, 2, 3)), *drafted]
-    in_processes(listed)
+    drafted = [hidden(script, number, prefill=60.0 + number, has_draft=has_draft) for number in range(11, 16)]
+    listed = [*(plain(script, number, stretch=number / 100) for number in NUMBERS), *drafted]
+    in_turns(listed)
     assert words in speculation_sentence(listed[-1], listed)
 
 
 def test_more_saved_than_accepted_tokens_can_save_is_something_else(script: Callable) -> None:
-    drafted = [hidden(script, number, accepted=1) for number in (11, 12, 13)]
-    listed = [*(plain(script, number, stretch=60 + number / 100) for number in (1, 2, 3)), *drafted]
-    in_processes(listed)
+    drafted = [hidden(script, number, accepted=1) for number in range(11, 16)]
+    listed = [*(plain(script, number, stretch=60 + number / 100) for number in NUMBERS), *drafted]
+    in_turns(listed)
     said = speculation_sentence(listed[-1], listed)
     assert "but 1 accepted token saves 16.7 ms an answer at most: something else changed." in said
     payoff = payoff_of(listed[-1], listed)

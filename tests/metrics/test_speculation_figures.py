@@ -15,7 +15,7 @@ from evprof.metrics.configurations.baselines import baseline_of, candidates_for
 from evprof.metrics.speculation import outcome as speculation
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
-from told import in_processes
+from told import in_turns
 
 ROUNDS = st.lists(
     st.integers(0, 8).flatmap(
@@ -113,15 +113,18 @@ def answers(script, writer, numbers, *, mode: str = "target", **changes) -> list
 
 
 def test_sentences(script, plain_writer, speculative_writer) -> None:
-    plain = [plain_writer(script(number), scale=scale) for number, scale in ((1, 0.99), (2, 1.0), (3, 1.01))]
-    drafted = answers(script, speculative_writer, (4, 5, 6), mode="speculative")
+    plain = [
+        plain_writer(script(number), scale=scale)
+        for number, scale in ((1, 0.99), (2, 1.0), (3, 1.01), (7, 0.99), (8, 1.01))
+    ]
+    drafted = answers(script, speculative_writer, (4, 5, 6, 9, 10), mode="speculative")
     runs = [*plain, *drafted]
-    in_processes(runs)
+    in_turns(runs)
     # Plain walls of 180 ms, speculative ones of 165.
     assert speculation_sentence(drafted[-1], runs) == (
-        "1.09× [1.06, 1.12]: speculation saves 15.0 ms an answer. 3 runs against baseline runs 1, 2, 3. "
+        "1.09× [1.08, 1.10]: speculation saves 15.0 ms an answer. 5 runs against baseline runs 1, 2, 3, 7, 8. "
         "50 % of 12 drafted tokens were accepted. A drafted token costs 0.06 baseline steps, checking a round 0.50 "
-        "(a step is 30.0 ms), over 12 rounds. It pays even if every draft is wrong."
+        "(a step is 30.0 ms), over 20 rounds. It pays even if every draft is wrong."
     )
     assert "alone" in speculation_sentence(drafted[0], drafted)
     assert "does not speculate" in speculation_sentence(plain[0], runs)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evprof.metrics.arithmetic import statistics
-from evprof.metrics.arithmetic.statistics import mean_interval, ratio_interval, summarize, warmup_count
+from evprof.metrics.arithmetic.statistics import ratio_interval, summarize, warmup_count
 
 
 def lognormal(count: int, sigma: float, seed: int) -> list[float]:
@@ -35,9 +35,7 @@ def test_nothing_is_none_and_one_value_has_no_spread() -> None:
     assert summarize([]) is None
     alone = summarize([5.0])
     assert alone is not None
-    assert (alone.mean, alone.std, alone.ci95) == (5.0, None, None)
-    assert mean_interval([]) is None
-    assert mean_interval([1.0, 2.0]) is None
+    assert (alone.mean, alone.std) == (5.0, None)
     assert ratio_interval([], []) is None
     assert warmup_count([]) == 0
     with pytest.raises(ValueError, match="finite"):
@@ -46,18 +44,11 @@ def test_nothing_is_none_and_one_value_has_no_spread() -> None:
         ratio_interval([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0])
 
 
-@pytest.mark.parametrize("freedom", [2, 3, 7, 10, 10.5, 25, 400])
-def test_students_percentile(freedom: float) -> None:
-    assert statistics.student_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=2e-5)
-
-
-def test_few_values_have_students_interval() -> None:
-    values = [10.0, -12.0, 11.0, 14.0, 13.5]
-    found = stats.t.interval(0.95, 4, loc=np.mean(values), scale=stats.sem(values))
-    assert mean_interval(values) == pytest.approx(found, rel=1e-4)
-    positive = [abs(value) for value in values]
-    factor = np.exp(stats.t.ppf(0.975, 4) * stats.sem(positive) / np.mean(positive))
-    assert mean_interval(positive) == pytest.approx((np.mean(positive) / factor, np.mean(positive) * factor), rel=1e-4)
+@pytest.mark.parametrize("freedom", [1, 1.5, 2, 3.3, 10, 25, 400, 9e3])
+def test_students_percentile_and_share(freedom: float) -> None:
+    assert statistics.student_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=1e-5)
+    for score in (0.0, 0.5, 2.0, 12.0):
+        assert statistics.student_p(score, freedom) == pytest.approx(2 * stats.t.sf(score, freedom), abs=1e-6)
 
 
 @pytest.mark.parametrize("count", [5, 15, 40])
@@ -85,7 +76,6 @@ def test_the_ratios_interval_contains_the_ratio_in_any_unit(pairs: list[tuple[fl
 
 
 def test_values_without_spread_have_a_point_for_an_interval() -> None:
-    assert mean_interval([4.0] * 12) == (4.0, 4.0)
     assert ratio_interval([2.0] * 12, [3.0] * 12) == (1.5, 1.5)
     assert ratio_interval([0.0] * 9, [1.0] * 9) is None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from evprof.core.run_info import SpeculationFacts
+from evprof.core.run_info import SpeculationFacts, Turn
 from evprof.core.run_log import RunLog
 from evprof.metrics.speculation.verdicts import speculation_document
 from evprof.metrics.speculation.widths import FEWEST_ROUNDS, fastest, measured_widths
@@ -18,7 +18,8 @@ WOBBLE = (1.0, 1.03, 0.97, 1.02, 0.98)
 
 def plain(make: Callable, run_id: int, tokens: int = 41) -> RunLog:
     """Decoding at 10 ms a token, give or take."""
-    run = make(run_id).begin(group_id=1, repeat=run_id, setup={}, environment={"engine_session": str(run_id)})
+    facts = {"environment": {"engine_session": "one"}, "turn": Turn("series", run_id % 5, 1)}
+    run = make(run_id).begin(group_id=1, repeat=run_id, setup={}, **facts)
     step = STEP * WOBBLE[run_id % 5]
     run.span("decode", 0, step * (tokens - 1))
     for place in range(tokens):
@@ -34,7 +35,8 @@ def drafted(
         group_id=run_id,
         setup={},
         speculation=SpeculationFacts("draft", "model"),
-        environment={"engine_session": str(run_id)},
+        environment={"engine_session": "one"},
+        turn=Turn("series", run_id % 5, 0),
         **told({"max_new_tokens": 16, "temperature": 0.0, "gamma": gamma}),
     )
     spent, place = round_ms * WOBBLE[run_id % 5], 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evprof.core.units import count_text
-from evprof.core.vocabulary.figures import SECTIONS, figure_of, judge
+from evprof.core.vocabulary.figures import SECTIONS, figure_of
 from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.differences import difference_of
 from evprof.metrics.comparison.document import setting_rows
@@ -195,7 +195,7 @@ def _cell(row: ComparisonRow, index: int, column: Configuration, is_baseline: bo
         tip.append("ratio to the baseline" + (", with its 95 % interval" if ends is not None else ""))
     if (pairs := row.paired_counts[index]) is not None:
         tip.append(f"in pairs over the {count_text(pairs, 'sample')} that both have")
-    judgement = judge(ratio, ends, row.lower_is_better)
+    judgement = row.judge(index)
     tip += [{"good": "better", "bad": "worse"}[judgement]] if judgement else []
     return FigureCell(shown, few, " · ".join(change), judgement, "\n".join(tip))
 

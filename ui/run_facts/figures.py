@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from evprof.core.records import COVERS
 from evprof.core.units import MIB, TIMES, ratio_digits, times_text
-from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of, judge
+from evprof.core.vocabulary.figures import ACCURACY, ENERGY, FIGURES, figure_of
 from evprof.metrics.figures.stages import END_TO_END, widest_basis
 from evprof.view.columns import ShownModel, takes_draft_model
 from evprof.view.labels import stages_in
@@ -69,15 +69,14 @@ def compare(a: Column, b: Column, basis: str = END_TO_END, cells: Cells = NO_CEL
     for metric in _metrics(basis, a, b):
         figure, row = figure_of(metric), compared.get(metric)
         if row is not None and not (are_apart and stages_in(metric.removesuffix("_ms"))):
-            values, ratio, ends = row.values, row.ratio[1], row.ci95[1] if row.ci95 else None
+            values, ratio, judgement = row.values, row.ratio[1], row.judge(1)
         else:
-            values, ends = [_mean(metric, column, basis, cells) for column in (a, b)], None
-            ratio = ratio_of(values[1], values[0])
+            values = [_mean(metric, column, basis, cells) for column in (a, b)]
+            ratio, judgement = ratio_of(values[1], values[0]), ""
         if figure.head in (ACCURACY, ENERGY) and values == [None, None]:
             continue
         unit = {"bytes": "MiB", "": "%"}.get(figure.unit, figure.unit)
         first, second = (figure_text(value, figure.unit) for value in values)
-        judgement = judge(ratio, ends, figure.lower_is_better)
         rows.append(FigureRow(metric, figure.title, unit, first, second, ratio_text(ratio), judgement, figure.tip))
     return rows
 

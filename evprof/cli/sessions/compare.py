@@ -304,24 +304,18 @@ def _print_accuracy(document: Document, labels: Sequence[str], out: Console) -> 
         ]
         for label, part in listed
     ]
-    out.print("\nscores beside time, with 95 % intervals:")
+    out.print("\nscores beside time:")
     out.table([["", "task", "n", *(FIGURES[key].title for key in keys), *rates], *lines], left=2)
     for key in keys:
         out.print(f"rule: {SCORING_RULES[key].sentence}")
 
 
 def _share_text(share: Document | None) -> str:
-    """`83.3 % [55.0, 95.1]`; an interval of shares ends at 0 and 100."""
-    if share is None:
-        return "n/a"
-    ends = [100 * min(max(end, 0.0), 1.0) for end in share["ci95"] or ()]
-    return percent_text(share["mean"], 1) + (f" [{ends[0]:.1f}, {ends[1]:.1f}]" if ends else "")
+    return "n/a" if share is None else percent_text(share["mean"], 1)
 
 
 def _rate_text(rate: Document | None) -> str:
-    if rate is None:
-        return "n/a"
-    return f"{rate['mean']:.3g}" + (" [{:.3g}, {:.3g}]".format(*rate["ci95"]) if rate["ci95"] else "")
+    return "n/a" if rate is None else f"{rate['mean']:.3g}"
 
 
 def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:

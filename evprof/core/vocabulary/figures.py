@@ -61,6 +61,11 @@ class Figure:
         return self.is_timed or self.is_of_process
 
     @property
+    def has_interval(self) -> bool:
+        """Whether a difference is measured: not of exact counts, of shares, and of what no stage covers."""
+        return bool(self.unit) and not self.is_counted and self.key != "unattributed_ms"
+
+    @property
     def head(self) -> str:
         return self.section or _SECTIONS[self.unit]
 
@@ -142,7 +147,7 @@ _ROWS: tuple[_Row, ...] = (
         )
         for name, tip in _STAGE_TIPS.items()
     ),
-    ("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", True, {}),
+    ("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", None, {}),
     ("inter_token_latency_ms", "per token", "ms", "(last token - first token) / (n - 1)", True, _DRAFTED),
     ("decode_ms_per_token", "decode step", "ms", _STEP_TIP, True, _DRAFTED),
     ("prefill_throughput_tok_s", "prefill rate", "tok/s", _RATE_TIP, False, {"depends_on": _PER_TOKEN}),
@@ -157,8 +162,8 @@ _ROWS: tuple[_Row, ...] = (
     ),
     ("visual_tokens", "visual tokens", "tokens", _VISUAL_TIP, None, _COUNTED | {"depends_on": (MODEL,)}),
     ("output_sequence_length", "output tokens", "tokens", _ANSWER_TIP, None, _OF_ANSWER),
-    ("kv_cache_bytes", "KV cache", "bytes", "measured in the cache when the run ended", True, _COUNTED | _OF_ANSWER),
-    ("weights_bytes", "weights", "bytes", _WEIGHTS_TIP, True, {"is_counted": True, "depends_on": (MODEL, ARITHMETIC)}),
+    ("kv_cache_bytes", "KV cache", "bytes", "measured in the cache when the run ended", None, _COUNTED | _OF_ANSWER),
+    ("weights_bytes", "weights", "bytes", _WEIGHTS_TIP, None, {"is_counted": True, "depends_on": (MODEL, ARITHMETIC)}),
     ("peak_allocated_bytes", "peak allocated", "bytes", "most bytes of tensors on the device at once", True, {}),
     ("peak_rss_bytes", "peak process", "bytes", _PROCESS_TIP, True, {"is_of_process": True}),
     ("energy_per_answer_j", "energy", "J", _ENERGY_TIP, True, _METERED),

@@ -21,7 +21,7 @@ from evprof.metrics.comparison.comparability import Comparability, comparability
 from evprof.metrics.configurations.baselines import RunPool, pools_of
 from evprof.metrics.configurations.gathering import Configuration, configurations_of, last_attempts
 from evprof.metrics.configurations.settings_text import run_label
-from evprof.metrics.estimates.estimates import Estimate, Observation, mean_of, observe
+from evprof.metrics.estimates.estimates import Observation, mean_of, observe
 from evprof.metrics.figures.stages import END_TO_END, widest_basis
 from evprof.session.facts import told_facts
 
@@ -89,18 +89,15 @@ class ReportData:
         return self.once(key, lambda: observe(column.runs, reading.read, column.session))
 
     def summary(self, column: Configuration, reading: ReportReading) -> Summary | None:
-        """The statistics of `values`, with mean and interval over samples; None over nothing."""
+        """The statistics of `values`, with the mean over samples; None over nothing."""
 
         def summarized() -> Summary | None:
-            summary, estimate = summarize(self.values(column, reading)), self.estimate(column, reading)
-            return replace(summary, mean=estimate.value, ci95=estimate.interval) if summary and estimate else summary
+            observed = self._observed(column, reading)
+            summary = summarize([entry.value for entry in observed])
+            mean = mean_of(observed)
+            return replace(summary, mean=mean) if summary and mean is not None else summary
 
         return self.once((id(column), reading.name, "summary"), summarized)
-
-    def estimate(self, column: Configuration, reading: ReportReading) -> Estimate | None:
-        """The mean over samples with its interval, or the reason why there is none; None over nothing."""
-        key = (id(column), reading.name, "estimate")
-        return self.once(key, lambda: mean_of(self._observed(column, reading)))
 
     def cell(self, column: Configuration, reading: ReportReading) -> Cell:
         """The figure as a cell."""

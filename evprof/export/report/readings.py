@@ -9,7 +9,7 @@ from evprof.core.records import COVERS, STAGES
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.export.report.parts import Badge
-from evprof.metrics.comparison.figures import READERS
+from evprof.metrics.comparison.figures import RATES, READERS
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.partition import StagePartition, name_of, parts_ms, shape_of
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
@@ -38,7 +38,8 @@ def figure(key: str, basis: str = END_TO_END) -> ReportReading:
     """A figure of the vocabulary, of the answering model."""
     unit = FIGURES[key].unit
     is_derived = unit == "tok/s" or key in ("decode_ms_per_token", "energy_per_token_j", "mean_power_w")
-    return ReportReading(f"{key} {basis}", lambda run: READERS[key](run, run.info.role, basis), unit, is_derived)
+    read = RATES.get(key) or (lambda run: READERS[key](run, run.info.role, basis))
+    return ReportReading(f"{key} {basis}", read, unit, is_derived)
 
 
 def total(basis: str) -> ReportReading:

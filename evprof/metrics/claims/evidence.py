@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from string import Formatter
-from typing import Any
+from typing import Any, NamedTuple
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
@@ -23,7 +23,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.baselines import RunPool, pools_of
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import Estimate, Read, Verdict, mean_of, observe
+from evprof.metrics.estimates.estimates import FEWEST_TURNS, Read, Verdict, mean_of, observe
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, is_7b
 
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
@@ -87,7 +87,8 @@ Words = dict[str, Any]
 
 @dataclass(frozen=True)
 class Measured:
-    """A quantity of a claim over the runs of `columns`, with its 95 % interval; None for `reason` judges nothing.
+    """A quantity of a claim over the runs of `columns`, with its 95 % interval or the range of the runs; None for
+    `reason` judges nothing.
 
     `words` are the values in the sentences named `parts` of `claims.toml`. `whose` names what was measured, where that
     is not what the claim is about.
@@ -144,9 +145,24 @@ def compared(figure: Verdict, /, *parts: str, columns: tuple[Configuration, ...]
     return Measured(words, columns, figure.interval, parts, figure.reason)
 
 
-def estimated(column: Configuration, read: Read) -> Estimate | None:
-    """A figure of a configuration with its interval; None where no run has it."""
-    return mean_of(observe(column.runs, read, column.session))
+class RangeOfRuns(NamedTuple):
+    """A mean, the least and the most of the runs, and why there is no such range."""
+
+    value: float
+    interval: Interval | None
+    note: str
+
+
+def estimated(column: Configuration, read: Read) -> RangeOfRuns | None:
+    """A figure of a configuration with the range of its runs, None below five; None where no run has it."""
+    observed = observe(column.runs, read, column.session)
+    mean, values = mean_of(observed), [entry.value for entry in observed]
+    if mean is None:
+        return None
+    is_enough = len(values) >= FEWEST_TURNS
+    return RangeOfRuns(
+        mean, (min(values), max(values)) if is_enough else None, "" if is_enough else "fewer than 5 runs"
+    )
 
 
 def quotient(part: Interval | None, whole: Interval | None) -> Interval | None:

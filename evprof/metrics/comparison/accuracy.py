@@ -16,8 +16,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.scoring import RIGHT, SCORING_RULES
 from evprof.metrics.arithmetic.statistics import McNemar
 from evprof.metrics.configurations.gathering import Configuration, SampleKey
-from evprof.metrics.estimates.estimates import Estimate, Read, mean_of, observe, verdict
+from evprof.metrics.estimates.estimates import Read, mean_of, observe
 from evprof.metrics.figures.energy import energy_j
+from evprof.metrics.figures.rates import Rate
 from evprof.metrics.figures.scores import score
 from evprof.metrics.figures.stages import END_TO_END, total_ms
 
@@ -50,41 +51,36 @@ class Accuracy:
         return [run for run in self.runs if score(run, RIGHT) is not None]
 
     @cached_property
-    def scores(self) -> dict[str, Estimate]:
+    def scores(self) -> dict[str, float]:
         """The mean of each score that any answer has."""
         found = {key: self._mean(partial(score, key=key)) for key in SCORING_RULES}
-        return {key: estimate for key, estimate in found.items() if estimate is not None}
+        return {key: mean for key, mean in found.items() if mean is not None}
 
     @cached_property
-    def total_ms(self) -> Estimate | None:
+    def total_ms(self) -> float | None:
         """The mean time of an answer, in ms."""
         return self._mean(partial(total_ms, basis=self.basis))
 
     @cached_property
-    def energy_j(self) -> Estimate | None:
+    def energy_j(self) -> float | None:
         """The mean energy of an answer, in J."""
         return self._mean(partial(energy_j, basis=self.basis))
 
     @cached_property
-    def per_second(self) -> Estimate | None:
+    def per_second(self) -> float | None:
         """Right answers per second: all right answers by all time."""
         return self._per(lambda run: None if (spent := total_ms(run, self.basis)) is None else spent / MS_PER_S)
 
     @cached_property
-    def per_joule(self) -> Estimate | None:
+    def per_joule(self) -> float | None:
         """Right answers per joule: all right answers by all energy."""
         return self._per(partial(energy_j, basis=self.basis))
 
-    def _mean(self, read: Read) -> Estimate | None:
-        return mean_of(observe(self.runs, read, self.column.session))
+    def _mean(self, read: Read) -> float | None:
+        return mean_of(observe(self.runs, read))
 
-    def _per(self, read: Read) -> Estimate | None:
-        taken = [run for run in self._with_verdict if read(run) is not None]
-        right = observe(taken, partial(score, key=RIGHT), self.column.session)
-        found = verdict(observe(taken, read, self.column.session), right)
-        if found is None or found.ratio is None:
-            return None
-        return Estimate(found.ratio, found.interval, found.counts[0], found.reason)
+    def _per(self, read: Read) -> float | None:
+        return self._mean(Rate(partial(score, key=RIGHT), read))
 
     def to_json(self) -> dict[str, Any]:
         """An entry of `accuracy` in the documents of `compare` and `suite`."""
@@ -93,11 +89,11 @@ class Accuracy:
             "samples": self.samples,
             "judged": self.judged,
             "runs": len(self.runs),
-            "scores": {key: estimate_document(estimate) for key, estimate in self.scores.items()},
-            "total_ms": estimate_document(self.total_ms),
-            "energy_j": estimate_document(self.energy_j),
-            "right_per_s": estimate_document(self.per_second),
-            "right_per_j": estimate_document(self.per_joule),
+            "scores": {key: _mean_document(mean) for key, mean in self.scores.items()},
+            "total_ms": _mean_document(self.total_ms),
+            "energy_j": _mean_document(self.energy_j),
+            "right_per_s": _mean_document(self.per_second),
+            "right_per_j": _mean_document(self.per_joule),
         }
 
 
@@ -110,9 +106,8 @@ def of_judged(key: str, judged: int, samples: int) -> str:
     return f" of {judged}" if key == RIGHT and 0 < judged < samples else ""
 
 
-def estimate_document(found: Estimate | None) -> dict[str, Any] | None:
-    """A mean with its interval as plain values; None of nothing."""
-    return None if found is None else {"mean": found.value, "ci95": list(found.interval) if found.interval else None}
+def _mean_document(mean: float | None) -> dict[str, Any] | None:
+    return None if mean is None else {"mean": mean}
 
 
 def accuracy_of(column: Configuration, basis: str = END_TO_END) -> Accuracy | None:
@@ -138,7 +133,7 @@ class PairedAccuracy:
     """Two configurations over the samples both answered: the difference of their right answers, and McNemar's test."""
 
     mcnemar: McNemar
-    difference: Estimate | None
+    difference: float
 
     def to_json(self) -> dict[str, Any]:
         """`mcnemar` of an entry of `pairs`."""
@@ -152,7 +147,7 @@ class PairedAccuracy:
             "exact_p": test.exact_p,
             "chi2": test.chi2,
             "chi2_p": test.chi2_p,
-            "difference": estimate_document(self.difference),
+            "difference": _mean_document(self.difference),
         }
 
 
@@ -165,14 +160,11 @@ def paired_accuracy(base: Configuration, other: Configuration) -> PairedAccuracy
     common = [key for key in below if key in above]
     if not common:
         return None
-    sides = [
-        observe([run for key in common for run in column.samples()[key]], partial(score, key=RIGHT), column.session)
+    means = [
+        mean_of(observe([run for key in common for run in column.samples()[key]], partial(score, key=RIGHT))) or 0.0
         for column in (base, other)
     ]
-    # Whether an answer is right does not depend on the process.
-    found = verdict(*([entry._replace(process="", began_s=0.0) for entry in side] for side in sides))
-    difference = Estimate(found.delta, found.delta_interval, sum(found.counts), found.reason) if found else None
-    return PairedAccuracy(McNemar.of((below[key], above[key]) for key in common), difference)
+    return PairedAccuracy(McNemar.of((below[key], above[key]) for key in common), means[1] - means[0])
 
 
 def _right_by_sample(column: Configuration) -> dict[SampleKey, bool]:

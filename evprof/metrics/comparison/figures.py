@@ -11,6 +11,7 @@ from evprof.core.vocabulary.figures import FIGURES, Figure, figure_of
 from evprof.core.vocabulary.scoring import SCORING_RULES
 from evprof.metrics.figures import decoding, energy, kv_cache, scores, stages
 from evprof.metrics.figures.partition import Block, StagePartition, composites, measured_ms, name_of
+from evprof.metrics.figures.rates import Rate
 from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
 from evprof.metrics.speculation.outcome import acceptance, is_tree
 
@@ -25,6 +26,11 @@ class FigureReading:
     figure: Figure
     read: Callable[[RunLog, StagePartition], float | None]
     stages: Block = ()
+
+    def over(self, run: RunLog) -> float | None:
+        """The divisor of a rate."""
+        rate = RATES.get(self.figure.key)
+        return None if rate is None else rate.over(run)
 
 
 def stages_of(basis: str) -> Block:
@@ -83,15 +89,15 @@ def _of_stage(name: str) -> Reader:
     return lambda run, role, _: stages.stage_ms(run, name, role)
 
 
-def _chain_acceptance(run: RunLog) -> float | None:
-    """accepted / drafted; None of trees, whose nodes are another count."""
-    counts = None if is_tree([run]) else acceptance(run)
-    return counts.draft_acceptance_rate if counts else None
+def _counted(*names: str) -> Callable[[RunLog], float | None]:
+    def count(run: RunLog) -> float | None:
+        counts = acceptance(run)
+        return None if counts is None else sum(getattr(counts, name) for name in names)
+
+    return count
 
 
-def _acceptance_length(run: RunLog) -> float | None:
-    counts = acceptance(run)
-    return counts.mean_acceptance_length if counts else None
+_drafted = _counted("drafted")
 
 
 _REMEMBERED = ("weights_bytes", "peak_allocated_bytes", "peak_rss_bytes")
@@ -113,25 +119,29 @@ def _remembered(name: str) -> Reader:
 _BASED = ("total_ms", "time_to_first_token_ms", "unattributed_ms", "energy_per_answer_j")
 """Figures that depend on the basis, so that no file's number stands in for them."""
 
+RATES: dict[str, Rate] = {
+    "inter_token_latency_ms": decoding.inter_token_latency_ms,
+    "decode_ms_per_token": decoding.decode_ms_per_token,
+    "prefill_throughput_tok_s": decoding.prefill_throughput_tok_s,
+    "decode_throughput_tok_s": decoding.decode_throughput_tok_s,
+    "energy_per_token_j": energy.decode_energy_per_token_j,
+    "mean_power_w": energy.mean_power_w,
+    "draft_acceptance_rate": Rate(_counted("accepted"), lambda run: None if is_tree([run]) else _drafted(run)),
+    "mean_acceptance_length": Rate(_counted("rounds", "accepted"), _counted("rounds")),
+}
+
 READERS: dict[str, Reader] = {
     "total_ms": _based(stages.total_ms),
     "time_to_first_token_ms": _based(decoding.time_to_first_token_ms),
     **{f"{name}_ms": _of_stage(name) for name in STAGES},
     "unattributed_ms": _whole(stages.unattributed_ms),
-    "inter_token_latency_ms": _whole(decoding.inter_token_latency_ms),
-    "decode_ms_per_token": _whole(decoding.decode_ms_per_token),
-    "prefill_throughput_tok_s": _whole(decoding.prefill_throughput_tok_s),
-    "decode_throughput_tok_s": _whole(decoding.decode_throughput_tok_s),
+    **{key: _whole(rate) for key, rate in RATES.items()},
     "input_sequence_length": _of_model(decoding.input_length),
     "visual_tokens": _of_model(decoding.visual_tokens),
     "output_sequence_length": _whole(decoding.output_length),
     "kv_cache_bytes": _of_model(kv_cache.live_bytes),
     **{name: _remembered(name) for name in _REMEMBERED},
     "energy_per_answer_j": _based(energy.energy_j),
-    "energy_per_token_j": _whole(energy.decode_energy_per_token_j),
-    "mean_power_w": _whole(energy.mean_power_w),
     "peak_power_w": _whole(energy.peak_power_w),
-    "draft_acceptance_rate": _whole(_chain_acceptance),
-    "mean_acceptance_length": _whole(_acceptance_length),
     **{key: _score(key) for key in SCORING_RULES},
 }

@@ -5,25 +5,21 @@ Every value is a mean over samples, of each the mean of its repeats. Ratios foll
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.figures import is_clear
 from evprof.metrics.arithmetic import statistics
 from evprof.metrics.comparison.differences import ratio_of
 from evprof.metrics.comparison.figures import FigureReading, compared_figures
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import Observation, facts_of, mean_of, verdict
+from evprof.metrics.estimates.estimates import Observation, Verdict, facts_of, marked, mean_of, verdict
 from evprof.metrics.figures.energy import slowed_down
 from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END
 
 TOTAL = "total_ms"
-
-Facts = tuple[Hashable, Hashable, str, float, str]
-"""What `facts_of` gives of a run."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +28,8 @@ class ComparisonRow:
 
     `ci95`: the 95 % interval of the ratio where the runs allow one. `counts`: of how many samples (cells) or repeats
     each value is made; `paired_counts`: over how many samples the ratio is taken in pairs, None where it is not.
-    `differing`: which columns differ from the baseline; a counted figure that does not vary differs exactly.
-    `notes`: what limits the figure, in sentences.
+    `differing`: which columns differ from the baseline, by Holm's correction over the table; a counted figure that does
+    not vary differs exactly. `notes`: what limits the figure, in sentences. `verdicts`: of every column.
     """
 
     metric: str
@@ -47,6 +43,14 @@ class ComparisonRow:
     paired_counts: list[int | None] = field(default_factory=list)
     differing: list[bool] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    verdicts: list[Verdict | None] = field(default_factory=list)
+
+    def judge(self, index: int) -> str:
+        """ "good" or "bad" for a column that differs in a figure of which one direction is better, else ""."""
+        ratio = self.ratio[index]
+        if not self.differing[index] or self.lower_is_better is None or ratio is None:
+            return ""
+        return "good" if (ratio < 1) == self.lower_is_better else "bad"
 
     @property
     def ci95(self) -> list[list[float] | None] | None:
@@ -83,15 +87,18 @@ def comparison_rows(listed: Sequence[Configuration], baseline: int = 0, basis: s
             row = _row(reading, listed, observed, baseline)
             row.notes[:0] = notes
             rows.append(row)
+    marks = iter(marked([found for row in rows for found in row.verdicts]))
+    for row in rows:
+        row.differing[:] = [next(marks) or differs for differs in row.differing]
     return rows
 
 
 def _observed(
-    reading: FigureReading, shaped: Sequence[tuple[RunLog, StagePartition]], facts: Sequence[Facts]
+    reading: FigureReading, shaped: Sequence[tuple[RunLog, StagePartition]], facts: Sequence[Observation]
 ) -> Iterator[Observation]:
     for (run, shape), own in zip(shaped, facts, strict=True):
         if (value := reading.read(run, shape)) is not None:
-            seen = Observation(value, *own)
+            seen = own._replace(value=value, weight=reading.over(run) or 1.0)
             # A figure that no process decides is as if one process had measured all of it.
             yield seen if reading.figure.varies_by_process else seen._replace(process="", began_s=0.0)
 
@@ -101,28 +108,26 @@ def _row(
 ) -> ComparisonRow:
     figure, base = reading.figure, observed[baseline]
     row = ComparisonRow(figure.key, figure.unit, figure.lower_is_better)
-    for column, seen in zip(listed, observed, strict=True):
-        mean, compared = mean_of(seen), None if column is listed[baseline] else verdict(base, seen)
-        value = None if mean is None else mean.value
-        delta, ratio, interval, pairs, differs = 0.0 if seen else None, ratio_of(value, value), None, None, False
-        if column is not listed[baseline]:
-            delta, ratio = (None, None) if compared is None else (compared.delta, compared.ratio)
-        if compared is not None and ratio is not None:
-            pairs = compared.pairs if column.is_cell or listed[baseline].is_cell else None
-            if figure.is_counted and not _varies(base) and not _varies(seen):
-                differs = delta != 0
-            else:
-                interval = None if compared.interval is None else list(compared.interval)
-                differs = is_clear(interval)
-                if reason := "; ".join(filter(None, (compared.reason, _left_out(base, seen)))):
-                    row.notes.append(f"{column.label}: {reason}.")
+    for index, (column, seen) in enumerate(zip(listed, observed, strict=True)):
+        value, found = mean_of(seen), None if index == baseline else verdict(base, seen)
+        delta, ratio, pairs, differs = 0.0 if seen else None, ratio_of(value, value), None, False
+        if index != baseline:
+            delta, ratio = (None, None) if found is None else (found.delta, found.ratio)
+        if found is not None and ratio is not None:
+            pairs = found.pairs if column.is_cell or listed[baseline].is_cell else None
+            if figure.is_counted:
+                differs = delta != 0 and not _varies(base) and not _varies(seen)
+            elif figure.has_interval and (reason := found.reason or _left_out(found, base, seen)):
+                row.notes.append(f"{column.label}: {reason}.")
+        tested = found if figure.has_interval else None
         row.values.append(value)
         row.delta.append(delta)
         row.ratio.append(ratio)
-        row.intervals.append(interval)
+        row.intervals.append(list(tested.interval) if tested and tested.interval else None)
         row.counts.append(len({entry.sample for entry in seen}) if column.is_cell else len(seen))
         row.paired_counts.append(pairs)
         row.differing.append(differs)
+        row.verdicts.append(tested)
     return row
 
 
@@ -131,16 +136,13 @@ def _varies(seen: Sequence[Observation]) -> bool:
     return len({(entry.sample, entry.value) for entry in seen}) > len({entry.sample for entry in seen})
 
 
-def _left_out(base: Sequence[Observation], other: Sequence[Observation]) -> str:
-    """Which runs are in the values alone: where both sides share engine processes, they are compared within these."""
-    sides = [[entry.process for entry in side] for side in (base, other)]
-    both = set(sides[0]) & set(sides[1])
-    alone = [sum(process not in both for process in side) for side in sides]
-    if not both or not any(alone):
+def _left_out(found: Verdict, *sides: Sequence[Observation]) -> str:
+    """Which runs the difference is over, where these are not all."""
+    if all(count == len(side) for count, side in zip(found.counts, sides, strict=True)):
         return ""
-    counted = zip(alone, sides, ("the baseline", "its own"), strict=True)
-    runs = " and ".join(f"{count:,} of {len(side):,} runs of {whose}" for count, side, whose in counted if count)
-    return f"differences and ratios leave out {runs}, whose engine process measured one of the two only"
+    one, two = (f"{count:,} of {len(side):,}" for count, side in zip(found.counts, sides, strict=True))
+    where = "in processes of one side" if found.unit == "processes" else "in common turns"
+    return f"difference and ratio over the {one} runs of the baseline and {two} of its own that ran {where}"
 
 
 def _notes(

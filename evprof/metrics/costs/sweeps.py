@@ -20,7 +20,7 @@ from evprof.metrics.arithmetic.scaling import FEWEST_OF_TWO, FittedLine, fit_lin
 from evprof.metrics.configurations.gathering import configuration_key, is_comparable, last_attempts, sample_key, warm_of
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.costs.visual_costs import visual_costs
-from evprof.metrics.estimates.estimates import Estimate, Read, mean_of, observe, scene_of
+from evprof.metrics.estimates.estimates import Read, mean_of, observe, scene_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, frames_shown
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of
@@ -213,12 +213,12 @@ def _point(
 ) -> dict[str, Any]:
     """All runs that saw one amount: the measured stages in ms, their sum, and shares of the roof."""
     means = {stage: mean_of(observe(runs, _reader(stage))) for stage in STAGES}
-    stages = {stage: _estimate(mean) for stage, mean in means.items() if mean is not None}
+    stages = {stage: {"ms": mean} for stage, mean in means.items() if mean is not None}
     total = mean_of(observe(runs, partial(_sum, names=tuple(stages))))
     return {
         "at": place,
         "run_ids": [run.run_id for run in runs],
-        "total": None if total is None else _estimate(total),
+        "total": None if total is None else {"ms": total},
         "stages": stages,
         "roof": roof_of(runs, noted, ceilings),
     }
@@ -248,7 +248,3 @@ def _reader(stage: str) -> Read:
 def _sum(run: RunLog, names: tuple[str, ...]) -> float | None:
     known = [value for name in names if (value := stage_ms(run, name)) is not None]
     return sum(known) if names and len(known) == len(names) else None
-
-
-def _estimate(found: Estimate) -> dict[str, Any]:
-    return {"ms": found.value, "ci95": None if found.interval is None else list(found.interval)}

@@ -1,8 +1,9 @@
-"""The one rule for means and differences: a value, its 95 % interval or None, and the reason.
+"""The one rule for differences: a ratio, its 95 % interval or None, and the reason.
 
-- Turns: runs of both sides that follow each other in one engine process, on one sample. From five turns on, the
-  interval is Student's t over the logarithms of their ratios.
-- Otherwise the unit is the mean of an engine process, on the log scale: Welch's t, from three processes a side on.
+- Turns: both sides run once in each turn, in one engine process, on one sample, in an order drawn for that turn. From
+  five turns on, the interval is Student's t over the logarithms of the turns' ratios.
+- Otherwise the unit is the mean of an engine process, on the log scale: Welch's t, from three processes a side on that
+  interleave in time.
 - Several samples are paired by sample and clustered by scene: Student's t over scenes, from five scenes on.
 - Otherwise there is no interval, and nothing is called faster or slower.
 
@@ -12,7 +13,7 @@ Differences follow the same rule without logarithms. `docs/statistics.md` descri
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
@@ -20,35 +21,42 @@ from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import is_clear
-from evprof.metrics.arithmetic.statistics import Interval, Values, student_quantile
+from evprof.metrics.arithmetic.statistics import Interval, Values, student_p, student_quantile
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import machine_of, sample_key
+from evprof.metrics.figures.rates import Rate
 
 FEWEST_TURNS, FEWEST_PROCESSES, FEWEST_SCENES = 5, 3, 5
 
 MOST_ORDERED = 0.1
-"""Squared correlation of side and time below which neighbouring runs of both sides are turns and not two blocks."""
+"""Squared correlation of side and order in time up to which the processes of both sides interleave."""
 
-UNCALLED = (
-    "not called: fewer than 5 turns in one process and fewer than 3 processes a side; "
-    "`evprof suite … --sessions 3` measures both sides"
-)
+FALSE_MARKS = 0.05
+"""Share of tables without any difference in which a row is marked, at most."""
+
 NO_COMMON_SAMPLE = "not called: the two sides have no sample in common"
 ALL_ALIKE = "no interval: the values do not vary"
 HAS_ZEROS = "no interval: some values are 0"
-THESE_SAMPLES = "about these samples only: fewer than 5 scenes"
-ONE_PROCESS = "no interval: fewer than 5 scenes and fewer than 3 engine processes"
+THESE_SAMPLES = "about these {count} samples only: fewer than 5 scenes"
+UNKNOWN_ORDER = "the file does not record in which order its rows were measured"
 
-_ROUNDING = 1e-12
+IMPORTED = "imported"
+"""Stands for the engine process of imported runs."""
+
 
 Read = Callable[[RunLog], float | None]
 
 
 class Observation(NamedTuple):
-    """One value: of which `sample` and `scene`, in which engine process on which `machine`, and when in seconds."""
+    """One value of the run with this number: of which `sample` and `scene`, in which engine process on which `machine`,
+    when in seconds, in which `turn`, on which `mode`. `weight` is the divisor of a rate.
+
+    A value that no process and no time decides has no `process` and begins at 0.
+    """
 
     value: float
     sample: Hashable = ""
@@ -56,24 +64,23 @@ class Observation(NamedTuple):
     process: str = ""
     began_s: float = 0.0
     machine: str = ""
+    turn: Hashable = None
+    run: int = 0
+    mode: str = ""
+    weight: float = 1.0
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its 95 % interval; `note` gives the reason where there is none. `count` is the number of runs."""
-
-    value: float
-    interval: Interval | None
-    count: int
-    note: str = ""
+Side = Sequence[Observation]
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The other side compared with the baseline; ratios are None where the baseline's mean is not positive.
 
-    `means` and `counts` are the mean and the number of runs of each side. `pairs` counts the samples in pairs, None
-    without any. `reason` is empty or says why there is no interval, or what limits it.
+    `means` and `runs` are the mean and the numbers of the compared runs of each side. `pairs` counts the samples in
+    pairs, None without any. `unit` is what the interval counts: "turns", "processes", "scenes", "" without interval.
+    `reason` is empty or says why there is no interval, or what limits it. `p`: how often sides without a difference are
+    as far apart.
     """
 
     ratio: float | None
@@ -81,13 +88,19 @@ class Verdict:
     delta: float
     delta_interval: Interval | None
     means: tuple[float, float]
-    counts: tuple[int, int]
+    runs: tuple[tuple[int, ...], tuple[int, ...]]
     pairs: int | None
     reason: str = ""
+    unit: str = ""
+    p: float | None = None
 
     @property
     def is_clear(self) -> bool:
         return is_clear(self.interval)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return len(self.runs[0]), len(self.runs[1])
 
     @property
     def count(self) -> int:
@@ -95,234 +108,341 @@ class Verdict:
         return self.pairs if self.pairs is not None and self.pairs > 1 else min(self.counts)
 
 
-@dataclass(frozen=True)
-class _Spread:
-    """Middle and half width of the interval of the log ratio, where all values are positive, and of the difference."""
+class _Spread(NamedTuple):
+    """A middle with its standard error and degrees of freedom."""
 
-    log_ratio: tuple[float, float] | None
-    delta: tuple[float, float]
+    middle: float
+    error: float
+    freedom: float
+
+    @property
+    def reach(self) -> float:
+        return student_quantile(self.freedom) * self.error
+
+    @property
+    def ends(self) -> Interval:
+        return self.middle - self.reach, self.middle + self.reach
+
+    @property
+    def p(self) -> float:
+        return student_p(abs(self.middle) / self.error, self.freedom) if self.error else float(not self.middle)
 
 
-def verdict(base: Sequence[Observation], other: Sequence[Observation]) -> Verdict | None:
-    """Compares two sides over the engine processes and samples that both have; None where a side is empty.
+class _Turn(NamedTuple):
+    """The values of both sides in one turn on one sample in one engine process."""
 
-    Every sample weighs the same: its repeats count as their mean.
+    below: float
+    above: float
+    sample: Hashable
+    process: str
+
+
+class _Compared(NamedTuple):
+    """The runs that are compared, their unit, what limits them, and the spread of the difference (False) or of the
+    logarithm of the ratio (True)."""
+
+    below: Side
+    above: Side
+    unit: str
+    note: str
+    over: Callable[[bool], _Spread]
+
+
+def verdict(base: Side, other: Side) -> Verdict | None:
+    """Compares two sides over the samples that both have; None where a side is empty.
+
+    Every sample weighs the same: its repeats count as their mean. Where turns, processes or scenes allow an interval,
+    only their runs are compared.
     """
     if not base or not other:
         return None
-    one, two, is_paired = _shared(list(base), list(other))
-    means = _mean(one), _mean(two)
+    below, above, is_paired = _shared(base, other)
+    found = (_in_turns(below, above) or _in_processes(below, above) or _in_files(below, above)) if is_paired else None
+    logs = differences = None
+    unit, reason = "", "" if found else _uncalled(below, above) if is_paired else NO_COMMON_SAMPLE
+    if found is not None:
+        below, above, unit, reason, over = found
+        numbers = [entry.value for side in (below, above) for entry in side]
+        if 0 in numbers and any(numbers):
+            unit, reason = "", HAS_ZEROS
+        elif all(len({entry.value for entry in side}) == 1 for side in (below, above)):
+            unit, reason = "", ALL_ALIKE
+        else:
+            differences, logs = over(False), over(True) if min(numbers) > 0 else None
+    means = _mean(below), _mean(above)
     delta, ratio = means[1] - means[0], means[1] / means[0] if means[0] > 0 else None
-    spread, reason = _spread(one, two, is_paired=is_paired)
-    interval = delta_interval = None
-    if spread is not None:
-        delta_interval = _around(delta, *spread.delta)
-        if spread.log_ratio is not None and ratio is not None:
-            middle, reach = spread.log_ratio
-            low, high = math.exp(middle - reach), math.exp(middle + reach)
-            interval = min(low, ratio), max(high, ratio)
-    counts = len(one), len(two)
-    pairs = len({entry.sample for entry in one}) if is_paired else None
-    return Verdict(ratio, interval, delta, delta_interval, means, counts, pairs, reason)
+    return Verdict(
+        ratio,
+        _around(ratio, *map(math.exp, logs.ends)) if logs and ratio is not None else None,
+        delta,
+        _around(delta, *differences.ends) if differences else None,
+        means,
+        (tuple(entry.run for entry in below), tuple(entry.run for entry in above)),
+        len({entry.sample for entry in below}) if is_paired else None,
+        reason,
+        unit,
+        logs.p if logs else None,
+    )
 
 
-def mean_of(values: Sequence[Observation]) -> Estimate | None:
-    """The mean over samples, with an interval over scenes, engine processes or both; None over nothing."""
-    if not values:
-        return None
-    mean, numbers = _mean(values), [entry.value for entry in values]
-    if 0 in numbers:
-        return Estimate(mean, None, len(values), HAS_ZEROS)
-    units = []
-    if len({entry.scene for entry in values}) >= FEWEST_SCENES:
-        units.append(np.array(list(_by_scene(values).values())))
-    if len(processes := _by_process(values)) >= FEWEST_PROCESSES:
-        units.append(np.array(processes))
-    reach = math.hypot(*(_student(unit) for unit in units)) if units else 0.0
-    if reach <= _ROUNDING * abs(mean):
-        return Estimate(mean, None, len(values), ALL_ALIKE if units else ONE_PROCESS)
-    if min(numbers) < 0:
-        return Estimate(mean, (mean - reach, mean + reach), len(values))
-    factor = math.exp(reach / mean)
-    return Estimate(mean, (mean / factor, mean * factor), len(values))
+def marked(rows: Sequence[Verdict | None]) -> list[bool]:
+    """Which rows of one table differ: those that are clear by themselves and by Holm's correction over the table.
 
-
-def _spread(
-    base: Sequence[Observation], other: Sequence[Observation], *, is_paired: bool
-) -> tuple[_Spread | None, str]:
-    """The spread by the first part of the rule that applies, and what limits it."""
-    numbers = [entry.value for entry in (*base, *other)]
-    if 0 in numbers and any(numbers):
-        return None, HAS_ZEROS
-    is_positive, note = min(numbers) > 0, ""
-    turns, is_mixed = _turns(base, other)
-    scenes = {entry.scene for entry in base}
-    has_scenes = is_paired and len(scenes) >= FEWEST_SCENES
-    processes = [_by_process(side) for side in (base, other)]
-    if has_scenes and is_mixed:
-        found = _over_scenes(base, other, is_positive=is_positive)
-    elif is_paired and is_mixed and len(turns) - len({sample for *_, sample in turns}) >= FEWEST_TURNS - 1:
-        found = _over_turns(turns, is_positive=is_positive)
-        note = THESE_SAMPLES if len({entry.sample for entry in base}) > 1 else ""
-    elif min(map(len, processes)) >= FEWEST_PROCESSES:
-        found = _over_processes(*map(np.array, processes), is_positive=is_positive)
-        if has_scenes:
-            found = _joined(found, _over_scenes(base, other, is_positive=is_positive))
-    else:
-        return None, UNCALLED if is_paired else NO_COMMON_SAMPLE
-    if all(len({entry.value for entry in side}) == 1 for side in (base, other)):
-        return None, ALL_ALIKE
-    return found, note
-
-
-def _over_turns(turns: Sequence[tuple[float, float, Hashable]], *, is_positive: bool) -> _Spread:
-    """Student's t over turns; each sample has a level of its own, and all samples weigh the same."""
-    below, above = (np.array([turn[side] for turn in turns]) for side in (0, 1))
-    samples = {sample: number for number, sample in enumerate(dict.fromkeys(turn[2] for turn in turns))}
-    places = np.array([samples[turn[2]] for turn in turns])
-
-    def pooled(values: Values) -> tuple[float, float]:
-        counts = np.bincount(places)
-        levels = np.bincount(places, values) / counts
-        freedom = len(values) - len(counts)
-        variance = float(((values - levels[places]) ** 2).sum()) / freedom
-        error = math.sqrt(variance * float((1 / counts).sum())) / len(counts)
-        return float(levels.mean()), student_quantile(freedom) * error
-
-    return _Spread(pooled(np.log(above / below)) if is_positive else None, pooled(above - below))
-
-
-def _over_scenes(base: Sequence[Observation], other: Sequence[Observation], *, is_positive: bool) -> _Spread:
-    """Student's t over the scenes' shares of the difference of the means, and of the logarithm of their ratio."""
-    by_scene = _by_scene(base), _by_scene(other)
-    below, above = (np.array([side[scene] for scene in by_scene[0]]) for side in by_scene)
-    delta = float(above.mean() - below.mean()), _student(above - below)
-    if not is_positive:
-        return _Spread(None, delta)
-    middle = math.log(above.mean() / below.mean())
-    return _Spread((middle, _student(above / above.mean() - below / below.mean())), delta)
-
-
-def _over_processes(below: Values, above: Values, *, is_positive: bool) -> _Spread:
-    """Welch's t over the means of engine processes."""
-
-    def welch(one: Values, two: Values) -> tuple[float, float]:
-        parts = [float(side.var(ddof=1)) / len(side) for side in (one, two)]
-        middle, whole = float(two.mean() - one.mean()), sum(parts)
-        if not whole:
-            return middle, 0.0
-        freedom = whole**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (one, two), strict=True))
-        return middle, student_quantile(freedom) * math.sqrt(whole)
-
-    return _Spread(welch(np.log(below), np.log(above)) if is_positive else None, welch(below, above))
-
-
-def _joined(one: _Spread, two: _Spread) -> _Spread:
-    """Two sources of spread together, around the middle of the first."""
-    ratio = None
-    if one.log_ratio is not None and two.log_ratio is not None:
-        ratio = one.log_ratio[0], math.hypot(one.log_ratio[1], two.log_ratio[1])
-    return _Spread(ratio, (one.delta[0], math.hypot(one.delta[1], two.delta[1])))
-
-
-def _turns(
-    base: Sequence[Observation], other: Sequence[Observation]
-) -> tuple[list[tuple[float, float, Hashable]], bool]:
-    """Neighbouring runs of both sides in one process on one sample: base, other, sample; whether they are no blocks.
-
-    Runs of imported files have no time of their own, and no order that says otherwise: they count as mixed.
+    Of tables without any difference, at most FALSE_MARKS have a mark (Holm, Scand. J. Statist. 6, 1979).
     """
-    listed = [(0, entry) for entry in base] + [(1, entry) for entry in other]
-    listed.sort(key=lambda run: (run[1].process, run[1].began_s))
-    waiting: dict[tuple[str, Hashable], tuple[int, Observation]] = {}
-    found, sides = [], []
-    for side, entry in listed:
-        key = entry.process, entry.sample
-        known = waiting.pop(key, None)
-        if known is None or known[0] == side:
-            waiting[key] = side, entry
-            continue
-        first, second = (known[1], entry) if side else (entry, known[1])
-        found.append((first.value, second.value, entry.sample))
-        sides.append(((known[1].process, known[1].began_s, known[0]), (entry.process, entry.began_s, side)))
-    if not found:
-        return [], False
-    if len({entry.began_s for _, entry in listed}) == 1:
-        return [], True
-    order = np.array([side for *_, side in sorted(run for pair in sides for run in pair)], dtype=np.float64)
-    is_mixed = float(np.corrcoef(order, np.arange(len(order)))[0, 1]) ** 2 <= MOST_ORDERED
-    return found, is_mixed or len(found) == 1
+    tested = sorted((row.p, place) for place, row in enumerate(rows) if row is not None and row.p is not None)
+    found = [False] * len(rows)
+    for count, (p, place) in enumerate(tested):
+        if p * (len(tested) - count) > FALSE_MARKS:
+            break
+        row = rows[place]
+        found[place] = row is not None and row.is_clear
+    return found
 
 
-def _by_sample(values: Iterable[Observation]) -> dict[Hashable, float]:
-    found: dict[Hashable, list[float]] = {}
+def mean_of(values: Side) -> float | None:
+    """The mean over samples; of rates the sum of the totals by that of the divisors. None over nothing."""
+    return _mean(values) if values else None
+
+
+def _in_turns(below: Side, above: Side) -> _Compared | None:
+    """Five scenes or five turns in which both sides ran."""
+    grouped: list[dict[Hashable, list[Observation]]] = [{}, {}]
+    for side, groups in zip((below, above), grouped, strict=True):
+        for entry in side:
+            if entry.turn is not None:
+                groups.setdefault((entry.process, entry.sample, entry.turn), []).append(entry)
+    keys = [key for key in grouped[0] if key in grouped[1]]
+    one, two = ([entry for key in keys for entry in groups[key]] for groups in grouped)
+    turns = []
+    for key in keys:
+        values = (fmean(entry.value for entry in groups[key]) for groups in grouped)
+        turns.append(_Turn(*values, grouped[0][key][0].sample, grouped[0][key][0].process))
+    samples = {turn.sample for turn in turns}
+    if len({entry.scene for entry in one}) >= FEWEST_SCENES:
+
+        def over(is_log: bool) -> _Spread:
+            return _widened(_over_scenes(one, two, is_log=is_log), turns, _levels(turns, is_log=is_log)[2])
+
+        return _Compared(one, two, "scenes", "", over)
+    if len(turns) - len(samples) < FEWEST_TURNS - 1:
+        return None
+    return _Compared(one, two, "turns", _limit(one), lambda is_log: _over_turns(turns, is_log=is_log))
+
+
+def _in_processes(below: Side, above: Side) -> _Compared | None:
+    """Three engine processes a side that measured that side alone, on all samples, and interleave in time."""
+    both = {entry.process for entry in below} & {entry.process for entry in above}
+    sides = [_by_process([entry for entry in side if entry.process not in both]) for side in (below, above)]
+    if min(map(len, sides)) < FEWEST_PROCESSES or not _interleave(*sides):
+        return None
+    one, two = ([entry for own in processes.values() for entry in own] for processes in sides)
+
+    def over(is_log: bool) -> _Spread:
+        means = [np.array([_mean(own) for own in processes.values()]) for processes in sides]
+        levels, others = (_student(np.log(values) if is_log else values) for values in means)
+        found = _joined(levels, others)._replace(middle=others.middle - levels.middle)
+        scenes = {entry.scene for entry in one}
+        return _joined(found, _over_scenes(one, two, is_log=is_log)) if len(scenes) >= FEWEST_SCENES else found
+
+    return _Compared(one, two, "processes", _limit(one), over)
+
+
+def _in_files(below: Side, above: Side) -> _Compared | None:
+    """Five scenes in values whose order in time is unknown or does not matter."""
+    entries = [*below, *above]
+    if any(entry.began_s or entry.process not in ("", IMPORTED) for entry in entries):
+        return None
+    if len({entry.scene for entry in below}) < FEWEST_SCENES:
+        return None
+    note = UNKNOWN_ORDER if any(entry.process for entry in entries) else ""
+    return _Compared(below, above, "scenes", note, lambda is_log: _over_scenes(below, above, is_log=is_log))
+
+
+def _limit(values: Side) -> str:
+    samples, scenes = {entry.sample for entry in values}, {entry.scene for entry in values}
+    return THESE_SAMPLES.format(count=len(samples)) if len(samples) > 1 and len(scenes) < FEWEST_SCENES else ""
+
+
+def _uncalled(below: Side, above: Side) -> str:
+    """Why there is no interval, and the command that measures both sides"""
+    sides = [{entry.process for entry in side} for side in (below, above)]
+    modes = sorted({entry.mode for entry in (*below, *above)}, reverse=True)
+    turns = [{(entry.process, entry.turn) for entry in side if entry.turn is not None} for side in (below, above)]
+    fewest = min(map(len, sides))
+    if common := len(turns[0] & turns[1]):
+        reason = f"{common} of {FEWEST_TURNS} turns"
+    elif sides[0] & sides[1]:
+        reason = "the sides did not run in turns"
+    elif fewest < FEWEST_PROCESSES:
+        reason = "one process each" if fewest == 1 else f"{fewest} processes each"
+    else:
+        reason = "the processes of one side ran before those of the other"
+    command = f"run … --mode {','.join(modes)}" if len(modes) > 1 else "suite …"
+    return f"not called: {reason}. `evprof {command} --repeat {FEWEST_TURNS}` measures both sides"
+
+
+def _over_turns(turns: Sequence[_Turn], *, is_log: bool) -> _Spread:
+    """Student's t over turns; each sample has a level of its own, and all samples weigh the same."""
+    levels, counts, rest = _levels(turns, is_log=is_log)
+    freedom = len(rest) - len(counts)
+    square = float(rest @ rest)
+    # Neighbouring turns that are alike tell less than independent ones.
+    less = 1 + 2 * max(0.0, float(rest[1:] @ rest[:-1]) / square + 1 / len(rest)) if square else 1.0
+    error = math.sqrt(less * square / freedom * float((1 / counts).sum())) / len(counts)
+    freedom = freedom / less
+    return _widened(_Spread(float(levels.mean()), error, freedom), turns, rest)
+
+
+def _over_scenes(below: Side, above: Side, *, is_log: bool) -> _Spread:
+    """The difference of the means, or of their logarithms, with the jackknife over scenes (Tukey 1958).
+
+    Its degrees of freedom are those of as many scenes that weigh the same.
+    """
+    totals, divisors = np.moveaxis(np.array([_by_scene(side) for side in (below, above)]), 2, 0)
+    wholes, whole_divisors = (parts.sum(axis=1, keepdims=True) for parts in (totals, divisors))
+    means, without = wholes / whole_divisors, (wholes - totals) / (whole_divisors - divisors)
+    if is_log:
+        means, without = np.log(means), np.log(without)
+    count, rest = totals.shape[1], without[1] - without[0]
+    shares = (totals / wholes).mean(axis=0)
+    freedom = float(1 / (shares @ shares)) - 1
+    error = (count - 1) / math.sqrt(count) * float(rest.std(ddof=1))
+    return _Spread(float(means[1, 0] - means[0, 0]), error, freedom)
+
+
+def _levels(turns: Sequence[_Turn], *, is_log: bool) -> tuple[Values, Values, Values]:
+    """By sample the mean over turns and their number; by turn what is left: of differences or logarithms of ratios."""
+    below, above = (np.array([turn[side] for turn in turns]) for side in (0, 1))
+    values = np.log(above / below) if is_log else above - below
+    samples = _numbered(turn.sample for turn in turns)
+    counts = np.bincount(samples)
+    levels = np.bincount(samples, values) / counts
+    return levels, counts, values - levels[samples]
+
+
+def _widened(found: _Spread, turns: Sequence[_Turn], rest: Values) -> _Spread:
+    """The spread of turns or scenes, or that of three or more engine processes that ran them, where it is wider."""
+    processes = _numbered(turn.process for turn in turns)
+    if processes.max() + 1 < FEWEST_PROCESSES:
+        return found
+    own = _student(np.bincount(processes, rest) / np.bincount(processes))._replace(middle=found.middle)
+    return max(found, own, key=lambda spread: spread.reach)
+
+
+def _student(values: Values) -> _Spread:
+    """The spread of the mean of independent values."""
+    return _Spread(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values)), len(values) - 1)
+
+
+def _joined(first: _Spread, *others: _Spread) -> _Spread:
+    """Independent spreads together around the middle of the first (Welch, Biometrika 34, 1947)."""
+    spreads = [spread for spread in (first, *others) if spread.error]
+    if not spreads:
+        return first
+    whole = sum(spread.error**2 for spread in spreads)
+    freedom = whole**2 / sum(spread.error**4 / spread.freedom for spread in spreads)
+    return _Spread(first.middle, math.sqrt(whole), freedom)
+
+
+def _around(value: float, low: float, high: float) -> Interval:
+    return min(low, value), max(high, value)
+
+
+def _numbered(keys: Iterable[Hashable]) -> npt.NDArray[np.int64]:
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys])
+
+
+def _interleave(below: Mapping[str, Side], above: Mapping[str, Side]) -> bool:
+    """Whether side and order in time of the processes correlate by MOST_ORDERED at most, by the middles of their
+    times."""
+    middles = sorted(
+        (min(began) + max(began), side)
+        for side, processes in enumerate((below, above))
+        for own in processes.values()
+        if (began := [entry.began_s for entry in own])
+    )
+    sides = np.array([side for _, side in middles], dtype=np.float64)
+    return float(np.corrcoef(sides, np.arange(len(sides)))[0, 1]) ** 2 <= MOST_ORDERED
+
+
+def _by_sample(values: Iterable[Observation]) -> dict[Hashable, tuple[float, float]]:
+    """By sample the means of total and divisor over its repeats."""
+    found: dict[Hashable, list[Observation]] = {}
     for entry in values:
-        found.setdefault(entry.sample, []).append(entry.value)
-    return {sample: fmean(repeats) for sample, repeats in found.items()}
+        found.setdefault(entry.sample, []).append(entry)
+    return {
+        sample: (fmean(entry.value * entry.weight for entry in own), fmean(entry.weight for entry in own))
+        for sample, own in found.items()
+    }
 
 
 def _mean(values: Iterable[Observation]) -> float:
-    return fmean(_by_sample(values).values())
+    totals, divisors = zip(*_by_sample(values).values(), strict=True)
+    return math.fsum(totals) / math.fsum(divisors)
 
 
-def _by_scene(values: Sequence[Observation]) -> dict[Hashable, float]:
-    """A value of every scene; their mean is the mean over samples, their spread that of the scenes' sums."""
-    means, scene_of = _by_sample(values), {entry.sample: entry.scene for entry in values}
-    mean = fmean(means.values())
-    sums = dict.fromkeys(scene_of.values(), 0.0)
-    for sample, value in means.items():
-        sums[scene_of[sample]] += value - mean
-    return {scene: mean + total * len(sums) / len(means) for scene, total in sums.items()}
+def _by_scene(values: Side) -> list[tuple[float, float]]:
+    """The sums of totals and divisors of the samples of every scene."""
+    scene_of = {entry.sample: entry.scene for entry in values}
+    found = dict.fromkeys(scene_of.values(), (0.0, 0.0))
+    for sample, (total, divisor) in _by_sample(values).items():
+        before = found[scene_of[sample]]
+        found[scene_of[sample]] = before[0] + total, before[1] + divisor
+    return list(found.values())
 
 
-def _by_process(values: Sequence[Observation]) -> list[float]:
-    """The mean over samples of every engine process that measured all of them."""
+def _by_process(values: Side) -> dict[str, list[Observation]]:
+    """The values of every engine process that measured all samples."""
     found: dict[str, list[Observation]] = {}
     for entry in values:
         found.setdefault(entry.process, []).append(entry)
     whole = {entry.sample for entry in values}
-    return [_mean(own) for own in found.values() if {entry.sample for entry in own} == whole]
+    return {process: own for process, own in found.items() if {entry.sample for entry in own} == whole}
 
 
-def _student(values: Values) -> float:
-    """Half of Student's interval of a mean."""
-    return student_quantile(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+def _shared(base: Side, other: Side) -> tuple[Side, Side, bool]:
+    """Both sides over the samples that both have, and whether there is one. A sample is of the base's scene.
 
-
-def _around(value: float, middle: float, reach: float) -> Interval:
-    return min(middle - reach, value), max(middle + reach, value)
-
-
-def _shared(base: list[Observation], other: list[Observation]) -> tuple[list[Observation], list[Observation], bool]:
-    """Both sides over the machines, engine processes and samples that both have, and whether they share a sample.
-
-    Of several machines that both have, a sample counts once for each. A sample is of the base's scene.
+    Of several machines that both have, a sample counts once for each.
     """
     machines = {entry.machine for side in (base, other) for entry in side}
     if len(machines) > 1 and {(e.machine, e.sample) for e in base} & {(e.machine, e.sample) for e in other}:
         base, other = (
             [entry._replace(sample=(entry.machine, entry.sample)) for entry in side] for side in (base, other)
         )
-    is_paired = False
-    for name in ("process", "sample"):
-        both = {getattr(entry, name) for entry in base} & {getattr(entry, name) for entry in other}
-        is_paired = bool(both)
-        if both:
-            base, other = ([entry for entry in side if getattr(entry, name) in both] for side in (base, other))
+    both = {entry.sample for entry in base} & {entry.sample for entry in other}
+    if not both:
+        return base, other, False
+    base, other = ([entry for entry in side if entry.sample in both] for side in (base, other))
     scene_of = {entry.sample: entry.scene for entry in base}
-    other = [entry._replace(scene=scene_of.get(entry.sample, entry.scene)) for entry in other]
-    return base, other, is_paired
+    return base, [entry._replace(scene=scene_of[entry.sample]) for entry in other], True
 
 
 def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> list[Observation]:
     """The figure of every run that has it. `file` stands for the engine process of runs that do not name theirs."""
-    return [Observation(value, *facts_of(run, file)) for run in runs if (value := read(run)) is not None]
+    return [
+        facts_of(run, file)._replace(value=value, weight=(read.over(run) if isinstance(read, Rate) else None) or 1.0)
+        for run in runs
+        if (value := read(run)) is not None
+    ]
 
 
-def facts_of(run: RunLog, file: str = "") -> tuple[Hashable, Hashable, str, float, str]:
-    """Sample, scene, engine process, start in seconds and machine of a run; all imported runs count as one process."""
-    process = "" if run.info.imported is not None else engine_session(run.info) or file
-    return question_of(run), scene_of(run), process, _began_s(run), machine_of(run.info)
+def facts_of(run: RunLog, file: str = "") -> Observation:
+    """An observation of a run without its value. All imported runs count as one process."""
+    info, is_imported = run.info, run.info.imported is not None
+    return Observation(
+        math.nan,
+        question_of(run),
+        scene_of(run),
+        IMPORTED if is_imported else engine_session(info) or file,
+        0.0 if is_imported else _began_s(run),
+        machine_of(info),
+        None if info.turn is None else (info.turn.series, info.turn.number),
+        run.run_id,
+        info.mode,
+    )
 
 
 def question_of(run: RunLog) -> Hashable:
@@ -340,8 +460,6 @@ def scene_of(run: RunLog) -> Hashable:
 
 
 def _began_s(run: RunLog) -> float:
-    if run.info.imported is not None:
-        return 0.0
     if run.info.start_ns is not None:
         return run.info.start_ns / 1e9
     try:

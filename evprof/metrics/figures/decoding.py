@@ -5,7 +5,7 @@ Names and definitions follow vLLM and AIPerf. A figure over nothing is None, nev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from evprof.core.records import NO_TOKEN_ID, TokenRecord
@@ -13,6 +13,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.texts import join_pieces
 from evprof.core.units import ms_from_ns
 from evprof.metrics.figures.kept import kept
+from evprof.metrics.figures.rates import Rate
 from evprof.metrics.figures.stages import (
     BASES,
     END_TO_END,
@@ -66,17 +67,16 @@ def first_token_ns(run: RunLog) -> int | None:
 
 
 @kept()
-def inter_token_latency_ms(run: RunLog) -> float | None:
-    """(last token - first token) / (n - 1) in ms; undefined, hence None, below two tokens.
-
-    Of an imported run the time of decode / (n - 1), where its file measured when the first token came: None of others.
-    """
+def _after_first_token_ms(run: RunLog) -> float | None:
+    """From the first token to the last in ms; of an imported run decode, where its file measured the first token."""
     if run.info.imported is not None:
-        length = output_length(run) or 0
-        duration = stage_ms(run, "decode") if run.info.imported.has_first_token_time else None
-        return None if duration is None or length < 2 else duration / (length - 1)
-    answer = run.answer_extent
-    return None if answer.passed_ns is None else ms_from_ns(answer.passed_ns) / (answer.length - 1)
+        return stage_ms(run, "decode") if run.info.imported.has_first_token_time else None
+    passed_ns = run.answer_extent.passed_ns
+    return None if passed_ns is None else ms_from_ns(passed_ns)
+
+
+inter_token_latency_ms = Rate(_after_first_token_ms, lambda run: max(0, (output_length(run) or 0) - 1))
+"""(last token - first token) / (n - 1) in ms; None below two tokens."""
 
 
 def answer_ids(run: RunLog) -> tuple[int | None, ...]:
@@ -143,17 +143,9 @@ def frames_shown(run: RunLog) -> int | None:
     return run.info.settings.event_frames if run.info.role == "draft" else run.info.settings.frames
 
 
-def generation_throughput_tok_s(run: RunLog) -> float | None:
-    """Tokens of the answer per second of vision, prefill and decode: what files that timed these in one piece give."""
-    duration, length = total_ms(run, MODEL_ONLY), output_length(run)
-    return 1000.0 * length / duration if duration and length else None
-
-
-def prefill_throughput_tok_s(run: RunLog) -> float | None:
-    """Prompt positions per second of the prefill stage; None of an imported run whose time holds vision, too."""
-    duration = stage_ms(run, "prefill") if run.info.imported is None else imported_ms(run).get("prefill")
-    length = input_length(run)
-    return 1000.0 * length / duration if duration and length else None
+def _prefill_ms(run: RunLog) -> float | None:
+    """Time of the prefill stage in ms; None of an imported run whose time holds vision, too."""
+    return stage_ms(run, "prefill") if run.info.imported is None else imported_ms(run).get("prefill")
 
 
 def decode_ms(run: RunLog) -> float | None:
@@ -162,16 +154,25 @@ def decode_ms(run: RunLog) -> float | None:
     return stage_ms(run, "decode") if run.info.imported is None else stage_total_ms(run, "decode")
 
 
-def decode_throughput_tok_s(run: RunLog) -> float | None:
-    """Tokens 2…n per second of the decode stage: (n - 1) / decode time."""
-    duration, steps = decode_ms(run), decode_steps(run)
-    return 1000.0 * steps / duration if duration and steps else None
+def _per_second(count: Callable[[RunLog], float | None], duration_ms: Callable[[RunLog], float | None]) -> Rate:
+    def seconds(run: RunLog) -> float | None:
+        spent = duration_ms(run)
+        return None if spent is None else spent / 1000
+
+    return Rate(lambda run: count(run) or None, seconds)
 
 
-def decode_ms_per_token(run: RunLog) -> float | None:
-    """Decode time / (n - 1) in ms: what one more token costs, however it was found."""
-    duration, steps = decode_ms(run), decode_steps(run)
-    return duration / steps if duration and steps else None
+generation_throughput_tok_s = _per_second(output_length, lambda run: total_ms(run, MODEL_ONLY))
+"""Tokens of the answer per second of vision, prefill and decode: what files that timed these in one piece give."""
+
+prefill_throughput_tok_s = _per_second(input_length, _prefill_ms)
+"""Prompt positions per second of the prefill stage."""
+
+decode_throughput_tok_s = _per_second(decode_steps, decode_ms)
+"""Tokens 2…n per second of the decode stage: (n - 1) / decode time."""
+
+decode_ms_per_token = Rate(lambda run: decode_ms(run) or None, decode_steps)
+"""Decode time / (n - 1) in ms: what one more token costs, however it was found."""
 
 
 def answer_text(run: RunLog) -> str:

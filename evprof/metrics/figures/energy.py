@@ -20,6 +20,7 @@ from evprof.metrics.arithmetic.energy_curve import EnergyCurve, Interval, by_sha
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.partition import name_of, ordered
+from evprof.metrics.figures.rates import Rate
 from evprof.view.lanes import power_line
 
 COUNTER, POWER = "counter", "power"
@@ -85,19 +86,21 @@ def energy_between_j(run: RunLog, start_ns: int, end_ns: int) -> float | None:
 
 
 @kept()
-def decode_energy_per_token_j(run: RunLog) -> float | None:
-    """Energy of decode in J by n - 1, as its time per token is counted; None without a second token."""
+def _decode_energy_j(run: RunLog) -> float | None:
     windows = stages.settled_intervals(run, ("decode",))
-    if len(run.tokens) < 2 or not windows:
-        return None
-    found = _computing_sum(run, lambda curve: curve.energy_j(windows))
-    return None if found is None else found / (len(run.tokens) - 1)
+    return _computing_sum(run, lambda curve: curve.energy_j(windows)) if windows else None
 
 
-def mean_power_w(run: RunLog) -> float | None:
-    """Energy by wall time, in W, of the devices that computed."""
-    found, wall = energy_j(run), stages.wall_ms(run)
-    return None if found is None or not wall else found / wall * 1000
+def _wall_s(run: RunLog) -> float | None:
+    wall = stages.wall_ms(run)
+    return None if wall is None else wall / 1000
+
+
+decode_energy_per_token_j = Rate(_decode_energy_j, lambda run: max(0, len(run.tokens) - 1))
+"""Energy of decode in J by n - 1, as its time per token is counted; None without a second token."""
+
+mean_power_w = Rate(energy_j, _wall_s)
+"""Energy by wall time, in W, of the devices that computed."""
 
 
 @kept()

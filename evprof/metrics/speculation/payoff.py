@@ -142,8 +142,7 @@ def reader_of(basis: str) -> Read:
 
 def step_ms_of(baseline: Baseline | None) -> float | None:
     """The baseline's mean decode time per token in ms, as `verdict` takes means; None where none decoded."""
-    found = estimates.mean_of(observe(baseline.runs if baseline else (), decode_ms_per_token))
-    return None if found is None else found.value
+    return estimates.mean_of(observe(baseline.runs if baseline else (), decode_ms_per_token))
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,8 @@ def measured(turns: Sequence[DraftingTurn]) -> dict[str, Any]:
     )
     for name, read in reads:
         whole = [turn for turn in turns if read(turn.plain) is not None and read(turn.drafted)]
-        ratio = verdict(observe((t.drafted for t in whole), read), observe((t.plain for t in whole), read))
+        sides = (observe(runs, read) for runs in ((t.drafted for t in whole), (t.plain for t in whole)))
+        ratio = verdict(*([seen._replace(turn=turn) for turn, seen in enumerate(side)] for side in sides))
         found[f"{name}_speedup"] = ratio.ratio if ratio else None
         found[f"{name}_ci95"] = list(ratio.interval) if ratio and ratio.interval else None
     different = unlike(turns)

@@ -98,7 +98,7 @@ def pair_ratio(off_ms: Sequence[float | None], on_ms: Sequence[float | None]) ->
     whole = [(off, on) for off, on in zip(off_ms, on_ms, strict=True) if off is not None and on]
     if not whole:
         return None
-    sides = [[Observation(pair[side], began_s=2.0 * turn + side) for turn, pair in enumerate(whole)] for side in (0, 1)]
+    sides = [[Observation(pair[side], turn=turn) for turn, pair in enumerate(whole)] for side in (0, 1)]
     found = compared(sides[1], sides[0])
     middle = median([off / on for off, on in whole])
     interval = found.interval if found else None

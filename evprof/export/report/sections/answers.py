@@ -21,13 +21,12 @@ from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.pairs import evidence_of, firsts_of_models
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, ColumnsOf, Paragraph, Section, Table
-from evprof.metrics.arithmetic.statistics import Interval, summarize
+from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Finding
 from evprof.metrics.claims.table import answer_claims
 from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, of_judged
 from evprof.metrics.comparison.differences import configuration_token_match, same_questions
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
-from evprof.metrics.estimates.estimates import Estimate
 from evprof.metrics.estimates.paired import compare, values_of
 from evprof.metrics.figures import scores
 from evprof.metrics.figures.decoding import frames_shown, has_pieces, input_length, output_length
@@ -80,7 +79,7 @@ def _scores(lines: Sequence[tuple[str, Accuracy]], caption: str, keys: Sequence[
     columns += [
         (FIGURES[key].title, partial(_score, key=key)) for key in keys if any(key in found.scores for _, found in lines)
     ]
-    columns.append(("total", lambda found: _mean(found.total_ms, "ms")))
+    columns.append(("total", lambda found: fmt.number_cell(found.total_ms, "ms", Badge.DERIVED)))
     # Of free text none is right or wrong.
     columns += [
         (title, partial(_beside, name=name, unit=unit))
@@ -92,31 +91,15 @@ def _scores(lines: Sequence[tuple[str, Accuracy]], caption: str, keys: Sequence[
 
 
 def _beside(found: Accuracy, name: str, unit: str) -> Cell:
-    return _mean(getattr(found, name), unit)
+    return fmt.number_cell(getattr(found, name), unit, Badge.DERIVED)
 
 
 def _score(found: Accuracy, key: str) -> Cell:
-    """A mean of scores of 0…1 in percent, with its interval."""
+    """A mean of scores of 0…1 in percent."""
     score = found.scores.get(key)
     if score is None:
         return fmt.nothing_measured()
-    text = f"{percent_text(score.value, 1)}{_share_ends(score.interval)}"
-    return Cell(text + of_judged(key, found.judged, found.samples), Badge.DERIVED, note=score.note)
-
-
-def _share_ends(interval: Interval | None) -> str:
-    """The ends of a share's interval in percent; a share is within 0…1."""
-    if interval is None:
-        return ""
-    low, high = (100 * min(max(end, 0.0), 1.0) for end in interval)
-    return f" [{low:.1f}, {high:.1f}]"
-
-
-def _mean(estimate: Estimate | None, unit: str) -> Cell:
-    if estimate is None:
-        return fmt.nothing_measured()
-    interval = f" {fmt.interval_text(estimate.interval)}" if estimate.interval else ""
-    return Cell(f"{fmt.number_text(estimate.value)} {unit}".rstrip() + interval, Badge.DERIVED, note=estimate.note)
+    return Cell(f"{percent_text(score, 1)}{of_judged(key, found.judged, found.samples)}", Badge.DERIVED)
 
 
 def answer_of(run: RunLog) -> str | None:

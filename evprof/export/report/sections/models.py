@@ -206,7 +206,7 @@ def _plot(name: str, sweeps: Sequence[Sweep]) -> ReportPlot | None:
         if not known:
             continue
         x, y = tuple(float(count) for count, _ in known), tuple(summary.mean for _, summary in known)
-        low, high = zip(*(summary.ci95 or (None, None) for _, summary in known), strict=True)
+        low, high = zip(*((summary.minimum, summary.maximum) for _, summary in known), strict=True)
         series.append(PlotSeries(sweep.name, x, y, sweep.role, low, high, badge=badge_of(sweep.runs)))
         line = fit_line(*sweep.points(read))
         if line is not None and len(known) > 2:

@@ -195,10 +195,10 @@ def _piece(covers: tuple[str, ...], owned: tuple[str, ...]) -> str:
 
 
 def shares(data: ReportData) -> list[Block]:
-    """Every time of every configuration with its interval, its share of the total, and its spread."""
+    """Every time of every configuration with its share of the total, and its spread."""
     rows = [row for column in data.columns for row in _times(data, column)]
     percentiles = (f"p{percent}" if percent != 50 else "median" for percent in SPREAD)
-    heads = ("configuration", "time", "mean ± std", "95 % interval", "share", "minimum", *percentiles, "maximum", "n")
+    heads = ("configuration", "time", "mean ± std", "share", "minimum", *percentiles, "maximum", "n")
     table = Table(heads, tuple(rows), f"Stage by stage, {data.basis}, ms", text_columns=2)
     return [Paragraph(METHOD), table] if rows else []
 
@@ -216,8 +216,7 @@ def _times(data: ReportData, column: Configuration) -> list[tuple[Cell, ...]]:
     ]
     rows: list[tuple[Cell, ...]] = []
     for title, reading, summary in listed:
-        estimate = data.estimate(column, reading)
-        if summary is None or estimate is None:
+        if summary is None:
             continue
         badge = reading.badge(badge_of(column.runs))
         spread = (summary.minimum, *(summary.percentiles[percent] for percent in SPREAD), summary.maximum)
@@ -227,7 +226,6 @@ def _times(data: ReportData, column: Configuration) -> list[tuple[Cell, ...]]:
                 "" if rows else data.name(column),
                 title,
                 fmt.ms_cell(summary, badge, has_unit=False),
-                fmt.interval_cell(summary.ci95, has_unit=False, note=estimate.note),
                 fmt.share_cell(summary.mean / divisor if divisor else None, note=note) if is_shared else "",
                 *(fmt.ms_cell(value, badge, has_unit=False) for value in spread),
                 fmt.rows_cell(summary.count),
