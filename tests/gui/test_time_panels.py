@@ -13,6 +13,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication
 
+from evprof.core.protocols import RequestEnded
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
@@ -163,6 +164,20 @@ def test_the_pointer_reads_all_lanes(make_timeline: Callable[..., TimelineView],
     assert lane._tip_at(QPoint(5, 5)).startswith("Video-LLaVA: target\nThe stages")
     view.stack.point_nowhere()
     assert {shown._gutter()[2] for shown in view.stack.in_sight()} == {None}
+
+
+def test_a_stopped_request_shows_the_median_of_what_finished(
+    make_timeline: Callable[..., TimelineView], repeats: RecordLog, add_row: Callable[..., None]
+) -> None:
+    """Stop in the middle of repeats left the half run in the columns."""
+    add_row(repeats, 11, {"load": 5.0}, role="draft", mode="side-by-side", group=1, repeat=5, status="cancelled")
+    view = make_timeline(repeats)
+    following = RunFollowing(view.controller, view.selection)
+    following.show_last()
+    assert view.selection.runs == (11, None)
+    repeats.post(RequestEnded(1))
+    view.controller.pull()
+    assert view.selection.runs == (1, 2)
 
 
 def _pixels(image: QImage) -> bytes:

@@ -101,6 +101,17 @@ def test_equal_sides_cannot_be_told_apart(script, plain_writer) -> None:
     assert "decode" not in sentence
 
 
+def test_columns_have_an_order_whatever_that_of_the_turns(script, plain_writer) -> None:
+    modes = (("speculative", "target"), ("target", "target"), ("draft", "draft"))
+    runs = [plain_writer(script(n, mode=mode, role=role)) for n, (mode, role) in enumerate(modes, 1)]
+    for run in runs:
+        run.info.turn = Turn("series", 0, run.run_id)
+    assert [column.run_id for column in configurations_of(runs)] == [3, 2, 1]
+    for run in runs:
+        run.info.turn = None
+    assert [column.run_id for column in configurations_of(runs)] == [1, 2, 3]
+
+
 def test_both_models_together_are_under_no_model_name(script, plain_writer) -> None:
     """The times of a speculative run are of draft and target."""
     names = names_of(

@@ -47,36 +47,8 @@ FULL, PARTLY, NONE = "✔", "◐", "✘"
 CLAIMS = "claims"
 """Shown by items that ask for the verdicts on their document's claims."""
 
-SHOWS: dict[str, Callable[[ReportData], Iterable[Block]]] = {
-    "acceptance": speculation.acceptance,
-    "alignment": speculation.alignment,
-    "answer lengths": speculation.by_answer_length,
-    "architecture": models.architecture,
-    "batches": memory.batches,
-    "both models": comparisons.both_models,
-    "cache layouts": memory.layouts,
-    "capacity": limits.capacity,
-    "compression": models.compression,
-    "contributions": comparisons.contributions,
-    "costs of speculation": speculation.costs,
-    "draft failures": speculation.failures,
-    "fewer or faster tokens": comparisons.fewer_or_faster_tokens,
-    "frames": models.frames,
-    "hidden drafts": speculation.hidden_drafts,
-    "lengths": times.lengths,
-    "loading": times.loading,
-    "memory peaks": lambda data: [*memory.peaks(data), *comparisons.one_setting(data)],
-    "one setting": comparisons.one_setting,
-    "operations": times.operations,
-    "same input": comparisons.same_input,
-    "samples": answers.samples,
-    "settings": lambda data: [times.inputs(data), *environment.settings(data)],
-    "stage shares": times.shares,
-    "texts": answers.generated_texts,
-    "theory": limits.theory,
-    "what if": speculation.what_if,
-}
-"""The blocks that items name."""
+SECTIONS = (answers, comparisons, environment, limits, memory, models, speculation, times)
+"""The modules whose functions make the blocks that items name."""
 
 
 def _kinds(run: RunLog) -> tuple[str, str]:
@@ -208,7 +180,7 @@ class Item:
     kind: str
     place: str
     asks: str
-    shows: str = ""
+    shows: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     beyond: str = ""
     measured: str = ""
@@ -282,7 +254,7 @@ def answered(data: ReportData) -> list[AnsweredItem]:
     known = []
     for number, item in (pair for document in TITLES for pair in numbered(document)):
         own = parts.setdefault(item.parts, part_of(data, item.parts))
-        key = (item.parts, item.shows, item.document if item.shows == CLAIMS else "")
+        key = (item.parts, item.shows, item.document if item.shows == (CLAIMS,) else "")
         first = firsts.get(key)
         blocks = first.blocks if first else _blocks(item, own)
         mark, reason = _mark(item, own, blocks)
@@ -294,10 +266,20 @@ def answered(data: ReportData) -> list[AnsweredItem]:
     return known
 
 
-def _blocks(item: Item, data: ReportData) -> tuple[Block, ...]:
-    if item.shows == CLAIMS:
-        return tuple(answers.claims_of(data, item.document))
-    return tuple(SHOWS[item.shows](data)) if item.shows else ()
+def _blocks(item: Item, data: ReportData) -> list[Block]:
+    if item.shows == (CLAIMS,):
+        return answers.claims_of(data, item.document)
+    made = [shown_by(name)(data) for name in item.shows]
+    return [block for blocks in made for block in ([blocks] if isinstance(blocks, Table) else blocks)]
+
+
+def shown_by(name: str) -> Callable[[ReportData], Iterable[Block] | Table]:
+    """The function of one of `SECTIONS`: "times.shares"."""
+    module, _, function = name.partition(".")
+    found: Callable[[ReportData], Iterable[Block] | Table] = getattr(
+        next(section for section in SECTIONS if section.__name__.endswith(f".{module}")), function
+    )
+    return found
 
 
 def part_of(data: ReportData, parts: tuple[str, ...]) -> ReportData:

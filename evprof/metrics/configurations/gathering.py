@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from evprof.core.records import DRAFT
 from evprof.core.run_info import CANCELLED, FAILED, PLACE, REFERENCE, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
@@ -148,10 +149,26 @@ def configurations_of(runs: Sequence[RunLog], session: str = "") -> list[Configu
 
     Of a suite's row that was begun more than once only the last attempt counts. Failed and cancelled runs are counted
     in `failures`; a configuration of which no other run is left gives no column (see `failed_only`).
+
+    Of requests that ran in turns, plain ones come before those with drafts, and the draft before the target: the order
+    of the turns is random.
     """
-    return [
+    listed = [
         Configuration(tuple(warm_of(kept)), session, failures) for kept, failures in _gathered(runs).values() if kept
     ]
+    places: dict[str | int, int] = {}
+    for place, column in enumerate(listed):
+        places.setdefault(_series(column.runs[0].info), place)
+    return sorted(listed, key=lambda column: (places[_series(column.runs[0].info)], *_rank(column.runs[0].info)))
+
+
+def _series(info: RunInfo) -> str | int:
+    """What the configurations share that ran in turns: a series or a request; a cell is one of its own."""
+    return info.cell or (info.turn.series if info.turn is not None else info.group_id)
+
+
+def _rank(info: RunInfo) -> tuple[bool, bool]:
+    return mode_of(info.mode).is_paired, info.role != DRAFT
 
 
 def warm_of(runs: Sequence[RunLog]) -> list[RunLog]:
