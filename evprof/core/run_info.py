@@ -252,9 +252,9 @@ class RunInfo:
     """One run. Per-model facts are keyed by role, "draft" or "target"; `role` says whose text is the answer.
 
     `cell` names the configuration in a suite or an imported file: runs of one cell differ in sample and `repeat` only.
-    `baseline` holds the numbers of the plain runs that this one is weighed against, noted when it was made;
-    `chosen_baseline` those that somebody chose instead, [] where nobody did. `name` and `note` are somebody's words for
-    the run. `is_deleted`: somebody deleted it; it is kept, so that this can be undone, and no reader is shown it.
+    `chosen_baseline` holds the numbers of the runs that the user chose as the baseline, [] where the rule chooses.
+    `name` and `note` are the user's words for the run. `is_deleted`: deleted, and kept so that this can be undone; no
+    reader is shown it.
     `start_ns`/`end_ns` are the wall's own pair of clock readings: the start of stage load (the run's zero) and the end
     of the run. They are None until known. `started_at` is ISO 8601 UTC. `clocks` are by the name of their device.
     `turn` is None for runs that were not scheduled in turns, warm-ups and profiled runs.
@@ -291,7 +291,6 @@ class RunInfo:
     cell: str = ""
     imported: ImportedFacts | None = None
     speculation: SpeculationFacts | None = None
-    baseline: list[int] = field(default_factory=list)
     chosen_baseline: list[int] = field(default_factory=list)
     name: str = ""
     note: str = ""

@@ -15,7 +15,7 @@ from evprof.core.rows.streamed_list import StreamedList
 from evprof.core.run_info import ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.baselines import engine_session
+from evprof.metrics.configurations.baselines import baseline_of, engine_session
 from evprof.metrics.configurations.gathering import by_sample, sample_key
 from evprof.metrics.configurations.parts import parts_document
 from evprof.metrics.costs.sweeps import visual_document
@@ -110,7 +110,7 @@ def run_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any]:
         "profiled": info.profiled,
         "cold": info.is_cold,
         "engine_session": engine_session(info) or None,
-        "baseline": {"run_ids": list(noted)} if (noted := info.chosen_baseline or info.baseline) else None,
+        "baseline": {"run_ids": list(found.run_ids)} if (found := baseline_of(run, others)) else None,
         "started_at": info.started_at,
         "warnings": list(info.warnings),
         "trace_path": info.trace_path,

@@ -163,7 +163,6 @@ def changes_of(source: SourceSession, info: RunInfo) -> dict[str, Any]:
     changes: dict[str, Any] = {
         "run_id": info.run_id + source.runs_on,
         "group_id": info.group_id + source.groups_on,
-        "baseline": [number + source.runs_on for number in info.baseline],
         "chosen_baseline": [number + source.runs_on for number in info.chosen_baseline],
     }
     if info.imported is None:

@@ -6,8 +6,7 @@ It is used by one thread, the session writer's.
 from __future__ import annotations
 
 import contextlib
-import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from evprof.core.records import STREAMS
 from evprof.core.rows.blocks import blocks_by_run
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
-from evprof.metrics.configurations.baselines import choose_baselines
 from evprof.session.presence import Hold
 from evprof.session.store import Commit, SessionFile
 from evprof.session.validation import has_impossible_numbers, readable
@@ -158,23 +156,3 @@ def kept_figures(runs: Iterable[RunLog]) -> dict[int, dict[str, Any]]:
             run.info = info
             kept[run.run_id] = summary_of(run)
     return kept
-
-
-def note_baselines(path: Path, made: Collection[int] | None = None) -> None:
-    """Stores the baselines of the runs `made` (default: of all) in a session that nobody writes at present.
-
-    Raises UserError when it cannot be written.
-    """
-    file = SessionFile(path)
-    try:
-        infos = file.infos()
-        chosen = choose_baselines(infos, made)
-        changed = [info for info in infos if chosen.get(info.run_id, info.baseline) != info.baseline]
-        for info in changed:
-            info.baseline = chosen[info.run_id]
-        if changed:
-            file.commit({}, Commit(infos=changed))
-    except (sqlite3.Error, ValueError) as error:
-        raise UserError(f"The baselines of {path} cannot be noted: {error}.") from error
-    finally:
-        file.close()

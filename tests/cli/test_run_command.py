@@ -43,20 +43,21 @@ def test_a_model_that_had_to_be_loaded_warms_up_first(evprof, tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("scripted")
-def test_what_a_drafted_run_is_weighed_against_is_stored_with_it(evprof, tmp_path) -> None:
+def test_what_a_drafted_run_is_weighed_against_stands_in_its_document(evprof, tmp_path) -> None:
     path = tmp_path / "s.evprof"
     evprof("run", "--mode", "target", "--repeat", 2, "-o", path)
     evprof("run", "--mode", "speculative", "-o", path)
     evprof("run", "--mode", "target", "-o", path)
     runs = evprof("show", path, "--json").document["runs"]
-    assert [run["baseline"] for run in runs] == [None, None, {"run_ids": [1, 2]}, None]
+    assert [run["baseline"] for run in runs] == [None, None, {"run_ids": [1, 2, 4]}, None]
 
 
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
     """A run's document without what depends on other runs of the session."""
     block = run["speculation"]
-    weighed = ("prediction", "window", "expected", "sentence", "definitions")
-    return run | {"speculation": block and {key: value for key, value in block.items() if key not in weighed}}
+    weighed = ("prediction", "window", "sentence", "definitions")
+    alone = block and {key: value for key, value in block.items() if key not in weighed}
+    return run | {"baseline": None, "speculation": alone}
 
 
 def test_a_session_is_appended_to_and_shown_again(evprof, inputs, session) -> None:

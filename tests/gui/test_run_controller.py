@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,7 +14,6 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
-from scripted_engine import ScriptedEngine
 from ui.state.run_controller import FEW_CORES, FEW_CORES_TICK_MS, TICK_MS, RunController
 
 
@@ -178,22 +176,3 @@ def test_closing_ends_the_engine_once(host: Host, busy_controller: RunController
     busy_controller.close()
     assert host.is_closed
     assert not busy_controller.has_host
-
-
-def test_what_a_drafted_run_is_weighed_against_is_noted_when_its_request_ends(application: object) -> None:
-    recording, engine = RecordLog(), ScriptedEngine(speed=500)
-    controller = RunController(recording)
-    for number, mode in enumerate(("target", "speculative")):
-        sample = Sample("e.npy", "v.mp4", prompt="What?")
-        request = RunRequest(
-            mode, sample, ModelChoice("d"), ModelChoice("t"), warmup=None, first_run_id=1 + 10 * number
-        )
-        engine.run(request, recording, threading.Event())
-        controller.pull()
-    controller.pull()
-    plain, drafted = ([run for run in controller.runs.values() if run.info.mode == mode] for mode in MODES)
-    assert [run.info.baseline for run in plain] == [[], []]
-    assert [run.info.baseline for run in drafted if not run.info.warmup] == [[plain[1].run_id]]
-
-
-MODES = ("target", "speculative")

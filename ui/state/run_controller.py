@@ -262,8 +262,6 @@ class RunController(QObject):
         for message in messages:
             if isinstance(message, RunEnded) and message.status != FINISHED:
                 self._drop_batch()
-            if isinstance(message, RequestEnded):
-                self._note_baselines(message.first_run_id)
             if isinstance(message, RunStarted | RunEnded):
                 self._figures_age.invalidate()
             self.message.emit(message)
@@ -274,14 +272,6 @@ class RunController(QObject):
             stale, self._stale = self._stale, set()
             self.figures_due.emit(stale)
         self.ticked.emit()
-
-    def _note_baselines(self, first_run_id: int) -> None:
-        """Says of every run of a request that drafted what it is weighed against; it is kept with the session."""
-        from evprof.metrics.configurations.baselines import choose_baselines
-
-        made = [run_id for run_id in self.book.runs if run_id >= first_run_id]
-        for run_id, baseline in choose_baselines((run.info for run in self.book.runs.values()), made).items():
-            self.recording.post(RunDescribed(run_id, {"baseline": baseline}))
 
     def describe(self, facts: Mapping[int, Mapping[str, Any]]) -> None:
         """Says more of runs by their numbers (fields of RunInfo); it is kept with the session and seen at once."""

@@ -157,16 +157,12 @@ class RecordedSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        from evprof.run.session_target import note_baselines
-
         try:
             if kind is None or not issubclass(kind, KeyboardInterrupt):
                 self._runner.close()
         finally:
             try:
                 self._writer.close()
-                if self.book.runs:
-                    note_baselines(self.path, self.book.runs)
             except UserError as error:
                 # The runs are still in memory: they are printed, and the exit code tells.
                 self.problem = error.sentence

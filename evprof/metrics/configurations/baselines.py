@@ -7,7 +7,7 @@ engine process come first, and cold runs never count. It reads what is known of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,6 @@ from evprof.core.records import DRAFT
 from evprof.core.run_info import ENGINE_SESSION, FINISHED, NOT_TOLD, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, by_sample
 from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, kind_read, settings_of
 from evprof.metrics.figures.decoding import answer_length
@@ -87,8 +86,8 @@ def repeat_key(info: RunInfo) -> Hashable:
 def baseline_of(run: RunLog, others: Iterable[RunLog]) -> Baseline | None:
     """The plain runs to weigh `run` and its repeats against; None without one.
 
-    Those that somebody chose, where one of them is left; else those noted when the runs were made, where at least three
-    of them are left; else chosen among `others` now.
+    Those that somebody chose, where one of them is left; else all of the engine processes that made the repeats, where
+    there are any; else all. Which of these runs a verdict compares follows from their turns and processes.
     """
     listed = list(others)
     return baseline_over(repeats_of(run, listed), listed)
@@ -96,12 +95,7 @@ def baseline_of(run: RunLog, others: Iterable[RunLog]) -> Baseline | None:
 
 def candidates_for(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
     """The plain runs that may be chosen as the baseline of `run`, of whatever engine process, in order."""
-    asked = _question(run.info)
-    return [
-        other
-        for other in others
-        if _is_plain(other.info) and other.info.sample.name == run.info.sample.name and _question(other.info) == asked
-    ]
+    return [other for other in others if _is_plain_of(other.info, run.info)]
 
 
 def baseline_over(runs: Iterable[RunLog], others: Iterable[RunLog]) -> Baseline | None:
@@ -134,18 +128,12 @@ def _baseline_runs(pool: Sequence[RunLog], known: RunPool, key: SampleKey) -> li
     if not _drafts(pool[0].info):
         return []  # what somebody wants to see beside a plain run is no baseline of a verdict
     others = known.by_sample.get(key, [])
-    for fewest, told in (
-        (1, [run.info.chosen_baseline for run in pool]),
-        (FEWEST, [run.info.baseline for run in pool]),
-    ):
-        numbers = {number for listed in told for number in listed}
-        if not numbers:
-            continue
-        kept = [other for other in others if other.run_id in numbers and is_counted(other.info)]
-        if len(kept) >= fewest:
-            return kept
-    chosen = {info.run_id for info in choose_baseline([run.info for run in pool], [run.info for run in others])}
-    return [other for other in others if other.run_id in chosen]
+    numbers = {number for run in pool for number in run.info.chosen_baseline}
+    if kept := [other for other in others if other.run_id in numbers and is_counted(other.info)]:
+        return kept
+    plain = [other for other in others if _is_plain_of(other.info, pool[0].info)]
+    processes = {engine_session(run.info) for run in pool} - {""}
+    return [other for other in plain if engine_session(other.info) in processes] or plain
 
 
 def draft_alone(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
@@ -171,47 +159,10 @@ def _same_weights(one: ModelFacts | None, other: ModelFacts) -> bool:
     return one is not None and all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def choose_baseline(pool: Sequence[RunInfo], others: Iterable[RunInfo]) -> list[RunInfo]:
-    """The plain runs among `others` that answer the question of `pool`, which are repeats of each other.
-
-    Of the engine processes that made the pool where there is any; [] for runs that do not draft.
-    """
-    first = pool[0]
-    if not _drafts(first):
-        return []
-    name, question = first.sample.name, _question(first)
-    plain = [
-        other for other in others if _is_plain(other) and other.sample.name == name and _question(other) == question
-    ]
-    sessions = {engine_session(info) for info in pool} - {""}
-    return [info for info in plain if engine_session(info) in sessions] or plain
-
-
-def choose_baselines(infos: Iterable[RunInfo], made: Collection[int] | None = None) -> dict[int, list[int]]:
-    """Number of every finished run that drafts -> the numbers that `choose_baseline` gives for its repeats and it.
-
-    Only of the runs `made`, where that is given.
-    """
-    by_name: dict[str, list[RunInfo]] = {}
-    for info in infos:
-        if info.status == FINISHED:
-            by_name.setdefault(info.sample.name, []).append(info)
-    found: dict[int, list[int]] = {}
-    for listed in by_name.values():
-        pools: dict[Hashable, list[RunInfo]] = {}
-        for info in listed:
-            if _drafts(info):
-                pools.setdefault(repeat_key(info), []).append(info)
-        for pool in pools.values():
-            asked = [info.run_id for info in pool if made is None or info.run_id in made]
-            if asked:
-                numbers = [other.run_id for other in choose_baseline(pool, listed)]
-                found |= {run_id: list(numbers) for run_id in asked}
-    return found
-
-
-def _is_plain(info: RunInfo) -> bool:
-    return is_counted(info) and not mode_of(info.mode).is_paired and info.cell != REFERENCE
+def _is_plain_of(info: RunInfo, drafted: RunInfo) -> bool:
+    """Whether a run that counts is of the target alone, on the question of `drafted`."""
+    is_plain = is_counted(info) and not mode_of(info.mode).is_paired and info.cell != REFERENCE
+    return is_plain and info.sample.name == drafted.sample.name and _question(info) == _question(drafted)
 
 
 def _drafts(info: RunInfo) -> bool:

@@ -24,7 +24,6 @@ from evprof.run.places.place import Ended, OnePlace
 from evprof.run.processes.interrupts import first_interrupt
 from evprof.run.processes.open_runs import OpenRuns
 from evprof.run.processes.runner import LocalRunner, ProcessRunner
-from evprof.run.session_target import note_baselines
 from evprof.run.session_writer import SessionWriter
 from evprof.run.suites.plan import INTERLEAVED, RowDeck, SuitePlan, SuiteRow, WarmUps
 from evprof.run.suites.ready import VideoTrials
@@ -173,7 +172,6 @@ class SuiteDriver:
         is_failing = sys.exc_info()[0] is not None
         try:
             self._writer.close()
-            note_baselines(self._path)
         except UserError:
             if not is_failing:
                 raise
