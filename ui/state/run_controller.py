@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from PySide6.QtCore import QElapsedTimer, QObject, Qt, QTimer, Signal
 
 from evprof.core.errors import UserError
-from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted, monotonic_ns
+from evprof.core.protocols import RunDescribed, RunEnded, RunStarted, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FINISHED
