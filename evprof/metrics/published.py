@@ -54,14 +54,13 @@ class PublishedTime:
 class PublishedCell:
     """One configuration of a file.
 
-    `total_with_warmup_ms` is ours with the warm-up rows in; `figures` are means of the other numbers its rows give.
-    `lacking` counts the rows of `runs` without a stage that others have; these rows are in no total.
-    `has_partial_ids` counts the rows whose ids hold less than their text.
+    `total_with_warmup_ms` is ours with the warm-up rows in. `lacking` counts the rows of `runs` without a stage that
+    others have; these rows are in no total. `own_counts` is the number of rows with a length that is not ours, and
+    `partial_ids` the number of these whose ids hold less than their text.
     """
 
     label: str
     role: str
-    model: str
     rows: int
     failed: int
     warmups: int
@@ -73,8 +72,8 @@ class PublishedCell:
     decode_tok_s: Both
     output_tokens: Both
     has_own_total: bool = False
-    has_partial_ids: int = 0
-    figures: Mapping[str, Average] = field(default_factory=dict)
+    own_counts: int = 0
+    partial_ids: int = 0
     lacking: Mapping[str, int] = field(default_factory=dict)
     runs: Sequence[RunLog] = ()
 
@@ -139,15 +138,14 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
     steady = [run for run in done if not run.info.warmup]
     whole, lacking = _whole(done)
     info = runs[0].info
-    model = info.models.get(info.role)
     summed = _strings(_part(facts, "totals").get(info.role))
     times = _times(done, facts, summed)
     own = [_own_total_ms(run, summed, facts) for run in done]
     length = _average(_figures(run).get("published_prefill_length") for run in done)
+    told = [run for run in done if "published_output_tokens" in _figures(run)]
     return PublishedCell(
         label=label,
         role=info.role,
-        model=model.name if model else "",
         rows=len(runs),
         failed=len(runs) - len(done),
         warmups=len(done) - len(steady),
@@ -158,14 +156,12 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
         kv_bytes=Both(_average(map(kv_cache.measured_bytes, done)), _average(map(kv_cache.measured_bytes, steady))),
         decode_tok_s=Both(
             _average(_figures(run).get("published_decode_tok_s") for run in done) or _decode_rate(done),
-            _average(map(decoding.decode_throughput_tok_s, steady)),
+            _decode_rate(steady),
         ),
         output_tokens=Both(_average(map(_published_tokens, done)), _average(map(decoding.output_length, steady))),
         has_own_total=any("published_total_ms" in _figures(run) for run in done),
-        has_partial_ids=sum(
-            "published_output_tokens" in _figures(run) and decoding.output_length(run) is None for run in done
-        ),
-        figures=_figure_averages(done),
+        own_counts=len(told),
+        partial_ids=sum(decoding.output_length(run) is None for run in told),
         lacking=lacking,
         runs=done,
     )
@@ -226,7 +222,7 @@ def _published_tokens(run: RunLog) -> float | None:
 
 
 def _decode_rate(runs: Sequence[RunLog]) -> Average | None:
-    """Steps over the mean time, as the files have it: a rate of means, not a mean of rates."""
+    """All steps over all their time."""
     told = [(decoding.decode_steps(run), stage_ms(run, "decode")) for run in runs]
     pairs = [(steps, duration) for steps, duration in told if steps and duration]
     if not pairs:
@@ -237,12 +233,6 @@ def _decode_rate(runs: Sequence[RunLog]) -> Average | None:
 
 def _figures(run: RunLog) -> dict[str, float]:
     return run.info.imported.figures if run.info.imported else {}
-
-
-def _figure_averages(runs: Sequence[RunLog]) -> dict[str, Average]:
-    names = dict.fromkeys(name for run in runs for name in _figures(run))
-    found = {name: _average(_figures(run).get(name) for run in runs) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _average(values: Iterable[float | None]) -> Average | None:

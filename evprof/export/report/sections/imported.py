@@ -209,9 +209,9 @@ def _differences(cell: PublishedCell) -> Iterator[str]:
             "the problems below."
         )
     counted, whole = cell.output_tokens.published, cell.output_tokens.ours
-    if counted is not None and "published_output_tokens" in cell.figures:
+    if counted is not None and cell.own_counts:
         of_rows = "no row" if whole is None else f"{whole.count:,} rows ({whole.mean:,.1f} tokens)"
-        left = cell.has_partial_ids
-        why = f": the ids of {left:,} are not all of their text." if left else ", without the prompt's ids."
+        left = f": the ids of {cell.partial_ids:,} are not all of their text."
         of_all = f"all {counted.count:,} rows ({counted.mean:,.1f} tokens)"
+        why = left if cell.partial_ids else ", without the prompt's ids."
         yield f"the published length is of {of_all}; ours is of {of_rows}{why}"
