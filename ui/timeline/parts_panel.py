@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QPainter, QResizeEvent
 from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QTableWidget, QTableWidgetItem
 
 from evprof.core.run_log import RunLog
@@ -15,7 +15,7 @@ from evprof.core.units import count_text, ms_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.parts import PERCENTS, MeanPart, mean_parts
 from evprof.view.columns import pair_for
-from evprof.view.labels import model_title, stage_title
+from evprof.view.labels import model_title, stage_title, stages_in
 from ui.state.newest_errand import NewestErrand
 from ui.state.run_following import put_run
 from ui.style.theme import GRID, ThemeHolder
@@ -25,7 +25,7 @@ from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import stage_brush
 from ui.widgets.following import FollowingPanel
 from ui.widgets.panel_parts import EmptyState, sentence
-from ui.widgets.record_table import without_grid
+from ui.widgets.record_table import hide_columns, without_grid
 
 _BAR, _SPREAD, _FIRST_PICK = 1, 3, 4
 _BAR_PX = 12.0
@@ -59,7 +59,7 @@ class _BarDelegate(QStyledItemDelegate):
         if not isinstance(line, _Line) or line.part is None:
             return
         key, room = line.part.key, QRectF(option.rect).adjusted(2, 0, -GRID, 0)
-        name = color_name(key.name, key.parent or key.name)
+        name = key.name if stages_in(key.name) else color_name(key.name, key.parent)
         scale, middle = room.width() / line.longest_ms, room.center().y()
         bar = QRectF(room.left(), middle - _BAR_PX / 2, max(1.0, line.part.mean_ms * scale), _BAR_PX)
         painter.fillRect(bar, stage_brush(theme, name, bar) if key.role else theme.alpha(theme.text_dim, 0.5))
@@ -106,6 +106,10 @@ class PartsPanel(FollowingPanel):
         self.errand = NewestErrand("evprof-parts", self)
         self.errand.done.connect(self._show)
         themes.changed.connect(lambda: self._show(self._parts))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        hide_columns(self.table, {_SPREAD: 600})
 
     @property
     def is_busy(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from PySide6.QtCore import QItemSelectionModel, QSize, Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QPushButton
 
 from evprof.core.run_log import RunLog
@@ -25,7 +25,10 @@ from ui.timeline.stage_lane import color_name
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.following import FollowingPanel
 from ui.widgets.panel_parts import EmptyState
-from ui.widgets.record_table import RecordModel, RecordTable
+from ui.widgets.record_table import RecordModel, RecordTable, hide_columns
+
+_LEAST_PX = {1: 640, 2: 520, 3: 580, 6: 460}
+"""Stage, model, run and time of its own are hidden in tables narrower than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +136,10 @@ class SpanPanel(FollowingPanel):
         self._run_ids = np.concatenate([nothing, *(np.full(len(lines.ids), run.run_id) for run, lines in listed)])
         self.table.show_records(range(len(self._span_ids)), _columns(listed, self._run_ids))
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        hide_columns(self.table.view, _LEAST_PX)
+
     def copy_csv(self) -> None:
         QGuiApplication.clipboard().setText(self.model.as_csv())
 
@@ -187,7 +194,7 @@ def _columns(listed: Sequence[tuple[RunLog, SpanLines]], run_ids: Ints) -> list[
         text("stage", "stage", "the stage that it is, or that it is a part of", "stages"),
         text("model", "role", "draft or target", "roles", "role_words"),
         SpanColumn("run", "run", "number of the run", run_ids, "{:.0f}".format),
-        number("start", "start_ms", "from the run's zero", "starts", "{:,.3f} ms".format),
+        number("start", "start_ms", "from the run's zero", "starts", "{:,.2f} ms".format),
         number("duration", "duration_ms", "from its start to its end", "durations", ms_text),
         number("self", "self_ms", own, "own", ms_text),
         number("tokens", "tokens", handled, "tokens", "{:,.0f}".format),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
@@ -115,6 +115,12 @@ def without_grid(view: QTableView) -> None:
     view.verticalHeader().hide()
     view.verticalHeader().setDefaultSectionSize(3 * GRID)
     view.horizontalHeader().setHighlightSections(False)
+
+
+def hide_columns(view: QTableView, least_px: Mapping[int, int]) -> None:
+    """Hides each column in a table that is narrower than its entry."""
+    for column, least in least_px.items():
+        view.setColumnHidden(column, view.width() < least)
 
 
 class RecordTable(QWidget):
