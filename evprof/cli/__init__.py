@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import NoReturn
 
@@ -157,9 +158,14 @@ def _parser_of(
 
 
 def run_words(words: list[str], *, is_followed: bool = False) -> int:
-    """Runs a command and returns its exit code; `is_followed`: a program reads its progress."""
+    """Runs a command and returns its exit code; `is_followed`: a program reads its progress.
+
+    A file in the place of the command is opened in the window.
+    """
     from evprof.cli.terminal.console import Console
 
+    if words and Path(words[0]).suffix and Path(words[0]).exists():
+        words = [DEFAULT_COMMAND, *words]
     parser = parser_for(words)
     options = parser.parse_args(words)
     if options.command is None:

@@ -58,12 +58,14 @@ def test_a_removed_command_names_what_to_use_instead(evprof, name: str, instead:
     assert found.errors == f"evprof: The command '{name}' was removed: {instead}; see evprof --help.\n"
 
 
-def test_a_file_in_a_commands_place_is_meant_for_the_window(evprof, tmp_path) -> None:
+def test_a_file_in_a_commands_place_is_opened_in_the_window(evprof, tmp_path, monkeypatch) -> None:
     path = tmp_path / "demo.evprof"
     path.touch()
-    found = evprof(path)
-    assert found.code == 2
-    assert f"did you mean evprof gui {path}?" in found.errors
+    opened: list[str] = []
+    monkeypatch.setattr("evprof.cli.gui.GuiCommand.run", lambda _, options, __: opened.extend(options.paths) or 0)
+    assert evprof(path).code == 0
+    assert opened == [str(path)]
+    assert f"did you mean evprof gui {tmp_path}?" in evprof(tmp_path).errors
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The Qt style sheet of the window, as one template filled with a theme's colours.
 
 Views say what a widget is with dynamic properties and never with colours:
-    QLabel[role="head"]     section head: 11 px, upper case (use `theme.head_font()` where painting by hand)
+    QLabel[role="head"]     section head: 11 px, upper case
     QLabel[role="dim"]      secondary text;  "title" a model's name;  "good"/"bad"/"warn" a judgement
     QLabel[role="chip"]     a small outlined tag;  "warn-chip" one that has to be seen;  "warn-bar" a warning
     QPushButton[role="primary"]  the one main action;  [role="quiet"] text only;  [role="link"] accent text

@@ -99,12 +99,6 @@ class Theme:
         painter.setFont(font)
         painter.drawText(QPointF(room.left(), room.top() + room.height() / 2 + baseline), text)
 
-    def head_font(self) -> QFont:
-        font = self.font(SMALL_PX, 600)
-        font.setLetterSpacing(QFont.SpacingType.PercentageSpacing, 104)
-        font.setCapitalization(QFont.Capitalization.AllUppercase)
-        return font
-
     def stylesheet(self) -> str:
         """The Qt style sheet for every widget; see `ui.style.stylesheet` for the properties views may set."""
         names = ("window", "panel", "raised", "line", "text", "text_dim", "accent", "good", "bad", "warn", "selection")

@@ -132,9 +132,6 @@ class MessageBar(QFrame):
     def dismiss(self) -> None:
         self._keep(self._notices[:-1])
 
-    def retract(self, sentence: str) -> None:
-        self._keep([notice for notice in self._notices if notice.sentence != sentence])
-
     def withdraw(self, action: str) -> None:
         self._keep([notice for notice in self._notices if notice.action != action])
 

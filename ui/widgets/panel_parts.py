@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QAction, QResizeEvent
-from PySide6.QtWidgets import QAbstractButton, QButtonGroup, QLabel, QPushButton, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtWidgets import QButtonGroup, QLabel, QPushButton, QScrollArea, QSizePolicy, QWidget
 
 from ui.style.theme import GRID
 from ui.widgets.boxes import beside, in_role, stacked
@@ -130,27 +130,8 @@ class WordSwitch(QWidget):
     def key(self) -> str:
         return self._keys[self._group.checkedId()]
 
-    def _button(self, key: str) -> QAbstractButton:
-        return self._group.button(self._keys.index(key))
-
-    def rename(self, key: str, word: str) -> None:
-        self._button(key).setText(word)
-
-    def offer(self, key: str, is_offered: bool) -> None:
-        """Shows a word or hides it; a hidden word that was chosen gives way to the first."""
-        self._button(key).setVisible(is_offered)
-        if not is_offered and self.key == key:
-            self.hold(self._keys[0])
-
-    @property
-    def offered(self) -> list[str]:
-        return [key for key in self._keys if not self._button(key).isHidden()]
-
-    def tell(self, key: str, tip: str) -> None:
-        self._button(key).setToolTip(tip)
-
     def hold(self, key: str) -> None:
-        self._button(key).setChecked(True)
+        self._group.button(self._keys.index(key)).setChecked(True)
 
     def choose(self, key: str) -> None:
         self.hold(key)
