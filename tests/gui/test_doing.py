@@ -51,7 +51,7 @@ def test_opening_a_session_says_so_everywhere(
     may_go_on.set()
     wait_until(lambda: window.controller.runs)
     assert not any("Opening" in text for text in said(window))
-    assert window.toolbar.run_button.isEnabled()
+    assert window.toolbar.problem == window.toolbar.form.problem
 
 
 def test_a_file_that_cannot_be_opened_leaves_nothing_waiting(

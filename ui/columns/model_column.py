@@ -16,7 +16,7 @@ from evprof.core.records import DRAFT
 from evprof.core.run_info import FAILED, ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.texts import plain
-from evprof.core.units import bytes_text, ms_from_ns, ms_text, percent_text
+from evprof.core.units import MIB, bytes_texts, ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.drafters import KINDS
 from evprof.core.vocabulary.families import READ_BY
 from evprof.core.vocabulary.modes import mode_of
@@ -343,7 +343,7 @@ def _lacking_pictures(column: ShownModel | None) -> str:
 def _entries(column: ShownModel) -> list[tuple[str, str]]:
     figures, run = counters(column), column.run
     imported = run.info.imported
-    kv = ("KV", NOTHING if figures.kv_bytes is None else bytes_text(figures.kv_bytes))
+    kv = ("KV", NOTHING if figures.kv_bytes is None else bytes_texts([figures.kv_bytes, MIB])[0])
     pace = ("tok/s", NOTHING if figures.tokens_per_s is None else f"{figures.tokens_per_s:,.1f}")
     if imported is not None:
         row = ("imported", f"row {imported.row}")

@@ -319,7 +319,7 @@ class Toolbar(QFrame):
         form, problem = self.form, self.problem
         self.mode.show_form(form)
         self.run_button.setEnabled(not problem)
-        waits = self._is_busy or self._is_held or bool(self._doing)
+        waits = self._is_busy or self._is_held or bool(self._doing and not self._is_blocked)
         self.run_button.setText("Queue" if waits else "Run")
         first = f"{self._doing}. " if self._doing else "When the current run has ended: " if waits else ""
         self.run_button.setToolTip(problem or f"{first}{mode_name(form.mode)} (Ctrl+R)")

@@ -10,7 +10,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QPainter
 
-from evprof.core.units import MIB, amount_text, bytes_text
+from evprof.core.units import MIB, amount_text, bytes_text, bytes_texts
 from evprof.view.decimate import Floats, Ints, column_levels, nice_ceiling
 from evprof.view.timescale import time_text
 from ui.run_facts.run_text import NOTHING
@@ -64,7 +64,7 @@ class LevelLane(Lane):
 
     def level_text(self, level: float) -> str:
         """A level with its unit."""
-        return bytes_text(level)
+        return bytes_texts([level, MIB])[0]
 
     def exact_text(self, level: float) -> str:
         """The same for the card beside the pointer."""
