@@ -128,9 +128,7 @@ def test_a_part_of_an_answer_names_the_rest(report_data: MakeData, cell_runs: Mo
     assert (shares.mark, shares.reason) == (PARTLY, "without “generation” in its tables")
     assert found["002.4"].mark == FULL
     few = report_data(*(cell.with_(samples=3) for cell in pair))
-    assert next(entry for entry in answered(few) if entry.number == "002.4").reason.endswith(
-        "interval of the mean of decode"
-    )
+    assert next(entry for entry in answered(few) if entry.number == "002.4").reason.endswith("5 scenes")
     drafting = cell_runs.TARGET_002.with_(**here, mode="speculative", rounds=((5, 1, 0),), samples=3)
     acceptance = next(entry for entry in answered(report_data(drafting)) if entry.number == "002.16")
     assert (acceptance.mark, acceptance.reason) == (

@@ -10,7 +10,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from evprof.export.report.sections import (
     speculation,
     times,
 )
-from evprof.metrics.claims.evidence import NOT_MEASURED, Finding, estimated, is_alone
+from evprof.metrics.claims.evidence import NOT_MEASURED, Finding, is_alone
 from evprof.metrics.claims.models import is_hit
 from evprof.metrics.claims.speculation import counts_of, speeds
 from evprof.metrics.claims.table import CLAIMS as ALL_CLAIMS
@@ -39,7 +38,7 @@ from evprof.metrics.estimates.paired import fewer_or_faster
 from evprof.metrics.figures.decoding import output_length
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.partition import measured_ms, shape_of
-from evprof.metrics.figures.stages import stage_ms, tensor_count
+from evprof.metrics.figures.stages import tensor_count
 
 FULL, PARTLY, NONE = "✔", "◐", "✘"
 """All of it; some of it, with the reason; none of it, with the reason."""
@@ -118,17 +117,11 @@ def _has_generation(data: ReportData, _: str) -> bool:
     return any(fewer_or_faster(*pair.sides) is not None for pair in model_pairs(data))
 
 
-def _has_interval(data: ReportData, stage: str) -> bool:
-    estimates = (estimated(column, partial(stage_ms, name=stage)) for column in _alone(data))
-    return any(estimate is not None and estimate.interval is not None for estimate in estimates)
-
-
 NEEDS: dict[str, tuple[str, Callable[[ReportData, str], object]]] = {
     "claim": ("a verdict on “{}”", _is_judged),
     "drafter": ("drafts by {}", _has_kind),
     "fact": ("{}", lambda data, key: any(data.facts(key))),
     "generation": ("times and numbers of generated tokens", _has_generation),
-    "interval": ("an interval of the mean of {}", _has_interval),
     "length": ("the prompt of the {}", _has_length),
     "mode": ("runs in mode {}", _has_kind),
     "pair": ("both models, each alone", lambda data, _: model_pairs(data)),
@@ -166,7 +159,7 @@ RUN_NEEDS: dict[str, tuple[str, Callable[[RunLog], object]]] = {
     "weights": ("bytes of the weights", lambda run: run.info.memory.weights_bytes),
 }
 
-NO_PARTS = {"gpu", "interval", "pair", "samples", "scenes", "shows", "speed", "value", "verdict"}
+NO_PARTS = {"gpu", "pair", "samples", "scenes", "shows", "speed", "value", "verdict"}
 """Needs that are no part of an answer: a session that meets nothing else answers nothing."""
 
 

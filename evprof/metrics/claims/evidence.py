@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from string import Formatter
-from typing import Any, NamedTuple
+from typing import Any
 
 from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
@@ -23,13 +23,15 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.baselines import RunPool, pools_of
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import FEWEST_TURNS, Read, Verdict, mean_of, observe
+from evprof.metrics.estimates.estimates import FEWEST_SCENES, FEWEST_TURNS, Read, Verdict
+from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, is_7b
 
 CONFIRMED, REFUTED, NOT_MEASURED = "confirmed", "refuted", "not measured"
 
 APART = "the times cannot be told apart"
 PARTLY = "the interval lies only partly in the claimed range"
+FEW_RUNS, FEW_SCENES = f"fewer than {FEWEST_TURNS} runs", f"fewer than {FEWEST_SCENES} scenes"
 WIDE = f"the interval spans more than a factor of {WIDEST:g}"
 
 RANDOM = "random:"
@@ -145,24 +147,11 @@ def compared(figure: Verdict, /, *parts: str, columns: tuple[Configuration, ...]
     return Measured(words, columns, figure.interval, parts, figure.reason)
 
 
-class RangeOfRuns(NamedTuple):
-    """A mean, the least and the most of the runs, and why there is no such range."""
-
-    value: float
-    interval: Interval | None
-    note: str
-
-
-def estimated(column: Configuration, read: Read) -> RangeOfRuns | None:
-    """A figure of a configuration with the range of its runs, None below five; None where no run has it."""
-    observed = observe(column.runs, read, column.session)
-    mean, values = mean_of(observed), [entry.value for entry in observed]
-    if mean is None:
-        return None
-    is_enough = len(values) >= FEWEST_TURNS
-    return RangeOfRuns(
-        mean, (min(values), max(values)) if is_enough else None, "" if is_enough else "fewer than 5 runs"
-    )
+def estimated(column: Configuration, read: Read) -> tuple[float, Interval | None] | None:
+    """A figure's mean over samples with the range of its runs, None below five; None where no run has it."""
+    values = [value for run in column.runs if (value := read(run)) is not None]
+    mean = mean_of(column, read)
+    return None if mean is None else (mean, (min(values), max(values)) if len(values) >= FEWEST_TURNS else None)
 
 
 def quotient(part: Interval | None, whole: Interval | None) -> Interval | None:

@@ -11,6 +11,8 @@ from functools import partial
 from evprof.core.run_log import RunLog
 from evprof.metrics.claims.evidence import (
     EVENTGPT,
+    FEW_RUNS,
+    FEW_SCENES,
     Evidence,
     Measured,
     Words,
@@ -23,7 +25,7 @@ from evprof.metrics.claims.evidence import (
     quotient,
 )
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import FEWEST_SCENES, THESE_SAMPLES, scene_of
+from evprof.metrics.estimates.estimates import FEWEST_SCENES, scene_of
 from evprof.metrics.estimates.paired import compare, fewer_or_faster, is_mostly_cut_off, mean_of, values_of
 from evprof.metrics.figures.decoding import answer_text, decode_ms_per_token, input_length
 from evprof.metrics.figures.kv_cache import bytes_per_position
@@ -66,7 +68,7 @@ def feature_caching(evidence: Evidence) -> Iterator[Measured]:
     if costs:
         most = max(cost for cost, _ in costs)
         bound = (0.0, most) if len({scene for _, scene in costs}) >= FEWEST_SCENES else None
-        yield Measured({"cost": most}, columns, bound, ("vision_cost",), THESE_SAMPLES)
+        yield Measured({"cost": most}, columns, bound, ("vision_cost",), FEW_SCENES)
 
 
 def bfloat16(evidence: Evidence) -> Iterator[Measured]:
@@ -220,11 +222,11 @@ def memory_bound_prefill(evidence: Evidence) -> Iterator[Measured]:
     positions = round(mean_of(column, input_length) or 0)
     if found is None or not bytes_s or not positions:
         return
-    words: Words = {"positions": positions, "linear": linear_share(sizes, positions), "share": found.value}
+    words: Words = {"positions": positions, "linear": linear_share(sizes, positions), "share": found[0]}
     words |= {"rate": bytes_s / 1e9, "source": "the measured bandwidth" if ceiling else "its decode steps' rate"}
     is_short = positions < LONG_PROMPT
-    reason = "the longest prompt here does not have 4,643 positions" if is_short else found.note
-    yield Measured(words, (column,), None if is_short else found.interval, ("bandwidth",), reason)
+    reason = "the longest prompt here does not have 4,643 positions" if is_short else FEW_RUNS
+    yield Measured(words, (column,), None if is_short else found[1], ("bandwidth",), reason)
 
 
 def warm_prefill(evidence: Evidence) -> Iterator[Measured]:
@@ -235,8 +237,8 @@ def warm_prefill(evidence: Evidence) -> Iterator[Measured]:
             continue
         values = [ms for run in column.runs if (ms := _prefill(run)) is not None]
         cold = [ms for run in evidence.warmups if run.info.cell == column.cell and (ms := _prefill(run)) is not None]
-        words = {"spent": spent.value, "least": min(values), "most": max(values), "cold": max(cold, default=0.0)}
-        yield Measured(words, (column,), spent.interval, ("warm", "cold") if cold else ("warm",), spent.note)
+        words = {"spent": spent[0], "least": min(values), "most": max(values), "cold": max(cold, default=0.0)}
+        yield Measured(words, (column,), spent[1], ("warm", "cold") if cold else ("warm",), FEW_RUNS)
 
 
 def seven_percent(evidence: Evidence) -> Iterator[Measured]:

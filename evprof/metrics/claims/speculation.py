@@ -11,10 +11,10 @@ from evprof.core.units import times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import ratio_interval
-from evprof.metrics.claims.evidence import Evidence, Measured, compared
+from evprof.metrics.claims.evidence import FEW_SCENES, Evidence, Measured, compared
 from evprof.metrics.configurations.baselines import RunPool, baseline_over, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Configuration, sample_key
-from evprof.metrics.estimates.estimates import FEWEST_SCENES, THESE_SAMPLES, Verdict, observe, scene_of, verdict
+from evprof.metrics.estimates.estimates import FEWEST_SCENES, Verdict, observe, scene_of, verdict
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
 from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
@@ -204,7 +204,7 @@ def _acceptance(columns: Sequence[Configuration]) -> Measured | None:
     if len(scenes) >= FEWEST_SCENES:
         # With nothing accepted, the largest share of scenes that leaves such a sample a chance of 2.5 %.
         interval = ratio_interval(drafted, accepted) if right else (0.0, 1 - 0.025 ** (1 / len(scenes)))
-    return Measured(words, tuple(columns), interval, ("chains",), THESE_SAMPLES)
+    return Measured(words, tuple(columns), interval, ("chains",), FEW_SCENES)
 
 
 def parallel_prefill_speed(evidence: Evidence) -> Iterator[Measured]:
