@@ -20,10 +20,10 @@ from evprof.export.report.parts import Badge, Report
 from evprof.export.report.rendering import html, markdown
 from evprof.export.report.sections.answers import claims
 from evprof.export.report.sections.comparisons import both_models, contributions, fewer_or_faster_tokens
-from evprof.export.report.sections.limits import capacity, theory
+from evprof.export.report.sections.limits import capacity, theory, what_if
 from evprof.export.report.sections.memory import peaks
 from evprof.export.report.sections.models import frames
-from evprof.export.report.sections.speculation import acceptance, costs, what_if
+from evprof.export.report.sections.speculation import acceptance, costs
 from evprof.export.report.writing import SECTIONS
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.comparison.figures import READERS

@@ -137,8 +137,8 @@ def test_alignment_by_position(report_data: MakeData, cell_runs: ModuleType) -> 
     none = {**base, "sample": "car", "position": 0, "cosine": None}
     section = alignment(report_data(cell_runs.Cell(), facts={"feature_alignment": [*rows, none, "x", {}]}))
     found = rows_of(tables(section)[0])
-    assert found["bus"] == ["encoder", "2", "3", "0.500", "0.250", "0.750", "0.125", "0.500", "0.250"]
-    assert found["car"][3] == "n/a (n = 0)"
+    assert found["bus"] == ["encoder", "2", "3", "2", "0.500", "0.250", "0.750", "0.125", "0.500", "0.250"]
+    assert found["car"][3] == "n/a (n = 0)" == found["car"][4]
     (plot,) = plots(section)
     assert [series.x for series in plot.series] == [(0.0, 1.0)]
     assert alignment(report_data(cell_runs.Cell())) == []

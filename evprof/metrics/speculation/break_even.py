@@ -19,9 +19,6 @@ from evprof.core.units import ms_from_ns
 from evprof.metrics.figures.kept import kept
 from evprof.metrics.speculation.outcome import draft_depth
 
-OUTPUT_LENGTHS = (5, 20, 50, 100)
-"""Tokens of an answer in tables of expected totals."""
-
 
 @dataclass(frozen=True)
 class AnswerPace:
@@ -49,47 +46,18 @@ def accepted_of(rate: float, free: int) -> float:
     return float(free) if rate >= 1 else rate * (1 - rate**free) / (1 - rate)
 
 
-@dataclass(frozen=True)
-class ParallelPrefillEstimate:
-    """An answer whose first block is drafted while the target prefills, on a device of its own, without contention.
+def with_hidden_drafts(target: AnswerPace, draft: AnswerPace, tokens: int, rate: float) -> tuple[float, float]:
+    """(mean ms of an answer, accepted tokens of its block), for a block that is drafted in the target's prefix, on a
+    device of its own, without contention; decoding after it is plain.
 
-    `free` tokens fit the window, of which `accepted` are expected. `total_ms` is the time of the whole answer, and
-    `plain_ms` that of the target alone.
+    A accepted tokens spare A steps, because prefill and pass give a token each anyway. The pass costs a step, and
+    happens if the first draft stands. A loss counts as no gain.
     """
-
-    free: int
-    accepted: float
-    total_ms: float
-    plain_ms: float
-
-    @property
-    def speedup(self) -> float:
-        return self.plain_ms / self.total_ms
-
-
-def parallel_prefill(
-    target: AnswerPace,
-    draft: AnswerPace,
-    tokens: int,
-    rate: float,
-    *,
-    verify_cost: float = 1.0,
-) -> ParallelPrefillEstimate:
-    """The gain of drafting inside the target's prefix: a step for every accepted token, less the pass over the block.
-
-    The prefill gives the first accepted token anyway, and the pass adds one of the target's own: A accepted tokens
-    spare A steps. A pass costs `verify_cost` steps, and happens only if the first draft stands (see
-    `hidden_break_even_alpha`). Decoding after the block is plain. A loss counts as no gain.
-    """
-    free = free_tokens(target.prefix_ms, draft)
     steps = max(0, tokens - target.first_tokens)
     # Beyond the answer's end nothing can be accepted.
-    accepted = accepted_of(rate, min(free, steps))
-    extra = rate * verify_cost if accepted else 0.0
-    is_gain = accepted > extra
-    used, spent = (accepted, extra) if is_gain else (0.0, 0.0)
-    total = target.prefix_ms + spent * target.step_ms + (steps - used) * target.step_ms
-    return ParallelPrefillEstimate(free, used, total, target.total_ms(tokens))
+    accepted = accepted_of(rate, min(free_tokens(target.prefix_ms, draft), steps))
+    gain = max(0.0, accepted - rate)
+    return target.total_ms(tokens) - gain * target.step_ms, accepted if gain else 0.0
 
 
 Chance = float | Sequence[float]

@@ -1,24 +1,30 @@
-"""Section: theory beside measurement: prefill, cache formula, roofline, and samples that fit in a memory."""
+"""Section: theory beside measurement: prefill, cache formula, roofline, samples that fit in a memory, and what if."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import partial
 
+from evprof.core.records import COVERS, DRAFT, TARGET
 from evprof.core.run_log import RunLog
-from evprof.core.units import MIB, count_text
+from evprof.core.units import MIB, TIMES, count_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.export.report import figures as fmt
 from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of, is_imported
 from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, ceiling_in, pairs_of, sizes_in
 from evprof.export.report.parts import Badge, Block, Cell, ColumnsOf, Paragraph, PlotSeries, ReportPlot, Section, Table
+from evprof.metrics.comparison.differences import common_blocks, part_reader
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import input_length
 from evprof.metrics.figures.kv_cache import bytes_per_position, formula_bytes, measured_bytes
-from evprof.metrics.figures.stages import stage_ms
+from evprof.metrics.figures.stages import stage_ms, unattributed_ms
 from evprof.metrics.limits.sizes import ITEM_BYTES, DeviceCeiling
 from evprof.metrics.limits.workload import NEAR, Work, holds_vision, linear_share, prefill_flops, works_of
+from evprof.metrics.speculation import break_even
+from evprof.metrics.speculation.payoff import pace_of
 
 CARD_BYTES = 24_000 * MIB
 """A "24 GB" card as the documents count it; PyTorch sees about 23.5 GiB on one."""
@@ -28,12 +34,19 @@ PACKED_CACHES = ("fp8", "hqq8", "hqq4")
 
 BOUNDS = "A point on the sloping line is bound by memory, on the level one by arithmetic, below both by neither"
 
+FACTORS = {f"2{TIMES}": 2.0, f"4{TIMES}": 4.0, "∞": math.inf}
+"""Assumed speeds of a stage; infinity is a stage without cost."""
+
+ASSUMED_RATES, OUTPUT_LENGTHS = (0.5, 0.8, 0.95), (5, 20, 50, 100)
+"""Assumed acceptance and tokens of an answer; document 002 expects 80 % of its adapter."""
+
 _GIGA, _TERA = 1e9, 1e12
 
 
 def section(data: ReportData) -> Section:
     """Formulas beside measurements."""
-    blocks = [*theory(data), *doc.headed("How many samples fit at once", capacity(data))]
+    fit, assumed = doc.headed("How many samples fit at once", capacity(data)), doc.headed("What if", what_if(data))
+    blocks = [*theory(data), *fit, *assumed]
     missing = "Runs that say how long prompts were, of models whose shape a suite noted."
     return doc.section_of("Theory and limits", blocks, missing)
 
@@ -270,3 +283,67 @@ def weights_of(run: RunLog) -> int | None:
         return model.weight_bytes if model else None
     item = ITEM_BYTES.get(model.dtype)
     return model.parameters * item if item and model.parameters and model.quantization is None else None
+
+
+def what_if(data: ReportData) -> list[Block]:
+    """Amdahl's law for every stage, and expected totals by output length with hidden drafts."""
+    pairs = pairs_of(data)
+    columns = list({id(side): side for pair in pairs for side in pair.sides}.values()) or list(data.columns)
+    blocks: list[Block] = [table for column in columns[:MOST_PAIRS] if (table := _amdahl(column, data)) is not None]
+    for pair in pairs:
+        paces = pace_of(pair.base), pace_of(pair.other)
+        roles = [column.runs[0].info.role for column in pair.sides]
+        if roles == [DRAFT, TARGET] and paces[0] is not None and paces[1] is not None:
+            return [*blocks, *_expected(paces[0], paces[1], data.name(pair.other))]
+    return blocks
+
+
+def _amdahl(column: Configuration, data: ReportData) -> Table | None:
+    spent = {COVERS.join(block): mean_of(column, part_reader(block)) for block in common_blocks([column])}
+    parts = {name: value for name, value in spent.items() if value is not None}
+    whole = sum(parts.values()) + (mean_of(column, unattributed_ms) or 0.0)
+    # Of a file that ends before it begins, parts and rest can add up to nothing.
+    if len(parts) < 2 or not sum(parts.values()) or whole <= 0:
+        return None
+
+    def saved_cell(part: tuple[str, float], factor: float) -> Cell:
+        saved = part[1] * (1 - 1 / factor)
+        return Cell(f"{fmt.share_text(saved / whole)} (to {fmt.number_text(whole - saved)} ms)", Badge.DERIVED)
+
+    return doc.table_of(
+        parts.items(),
+        [
+            ("stage", lambda part: part[0]),
+            ("now", lambda part: fmt.ms_cell(part[1], badge_of(column.runs))),
+            ("share", lambda part: fmt.share_cell(part[1] / whole)),
+            *((f"saves at {name}", partial(saved_cell, factor=factor)) for name, factor in FACTORS.items()),
+        ],
+        f"{data.name(column)}: saved of the measured {fmt.number_text(whole)} ms when one stage alone gets faster; ∞ "
+        "is a stage without cost",
+    )
+
+
+def _expected(draft: break_even.AnswerPace, target: break_even.AnswerPace, name: str) -> list[Block]:
+    free = break_even.free_tokens(target.prefix_ms, draft)
+
+    def hidden(tokens: int, rate: float) -> Cell:
+        total_ms, accepted = break_even.with_hidden_drafts(target, draft, tokens, rate)
+        text = f"{fmt.number_text(total_ms)} ms ({fmt.ratio_text(target.total_ms(tokens) / total_ms)})"
+        return Cell(text, Badge.DERIVED, note=f"{fmt.number_text(accepted)} of {free} free tokens accepted")
+
+    table = doc.table_of(
+        OUTPUT_LENGTHS,
+        [
+            ("tokens", lambda tokens: fmt.count_cell(tokens, badge=Badge.THEORETICAL)),
+            (f"{name} alone", lambda tokens: fmt.ms_cell(target.total_ms(tokens), Badge.DERIVED)),
+            *((f"a = {fmt.share_text(rate)}", partial(hidden, rate=rate)) for rate in ASSUMED_RATES),
+        ],
+        "Expected totals by output length with one block drafted while the target prefills, on a device of its own; "
+        "a is the assumed acceptance of every token",
+    )
+    text = (
+        f"While the target prefills ({fmt.number_text(target.prefix_ms)} ms, from its own start), a draft on a second "
+        f"device without contention gives {free} tokens; it needs {fmt.number_text(draft.prefix_ms)} ms until its "
+        "first."
+    )
+    return [table, Paragraph(text, badge=Badge.DERIVED)]

@@ -1,44 +1,33 @@
-"""Section: acceptance by every definition, costs and gain, rejected drafts, drafts inside the prefill, and what if.
+"""Section: acceptance by every definition, costs and gain, rejected drafts, and drafts inside the prefill.
 
 Figures of one body of work read 3 %, 4 %, 24 % and 35 % because their definitions differ: each stands with its own.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from statistics import fmean
 from typing import Any
 
-from evprof.core.records import COVERS, DRAFT, TARGET
-from evprof.core.units import TIMES
+from evprof.core.records import TARGET
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.export.report import figures as fmt
 from evprof.export.report import parts as doc
 from evprof.export.report.data import ReportData, badge_of, is_imported
-from evprof.export.report.pairs import MOST_PAIRS, evidence_of, number_in, pairs_of, payoff_in
+from evprof.export.report.pairs import evidence_of, number_in, pairs_of, payoff_in
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, PlotSeries, ReportPlot, Section, Table
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.claims.speculation import Speed, speeds
-from evprof.metrics.comparison.differences import common_blocks, configuration_token_match, part_reader
+from evprof.metrics.comparison.differences import configuration_token_match
 from evprof.metrics.configurations.gathering import Configuration, by_sample, sample_key
-from evprof.metrics.estimates.paired import compare, mean_of, values_of
-from evprof.metrics.figures.stages import END_TO_END, total_ms, unattributed_ms
-from evprof.metrics.speculation import break_even
-from evprof.metrics.speculation.clinic import (
-    DRAFT_RATE,
-    SHARE,
-    Definition,
-    definitions_over,
-    per_position,
-    round_histogram,
-)
+from evprof.metrics.estimates.paired import compare, values_of
+from evprof.metrics.figures.stages import END_TO_END, total_ms
+from evprof.metrics.speculation import break_even, clinic
 from evprof.metrics.speculation.failure_modes import KINDS, counts, first_rejections
 from evprof.metrics.speculation.outcome import distinct_answers, round_count
 from evprof.metrics.speculation.parallel_prefill import ParallelPrefillFigures, window_of
-from evprof.metrics.speculation.payoff import DECODE, Payoff, Prediction, pace_of, prediction_for
+from evprof.metrics.speculation.payoff import DECODE, Payoff, Prediction, prediction_for
 from evprof.metrics.speculation.verdicts import detail, hidden_counts, payoff_sentence
 
 MOST_DRAWN = 4
@@ -59,20 +48,14 @@ FLOORS = {"mean_cosine_elsewhere": "cosine elsewhere", "cka": "CKA", "cka_shuffl
 """Figures of a sample by title; values of unrelated features beside the others."""
 
 ALIGNMENT = (
-    "Cosine: of the two models' features at one place of the picture; it needs equal widths. CKA (arXiv 1905.00414): "
-    "of all places together, 1 where one is a rotation and scaling of the other. Beside each stands its value of "
-    "unrelated features: at other places, and with one model's places in random order."
+    "Cosine: of the two models' features at one place of the picture, mean over the positions; it needs equal widths. "
+    "CKA (arXiv 1905.00414): of all places together, 1 where one is a rotation and scaling of the other. Beside each "
+    "stands its value of unrelated features: at other places, and with one model's places in random order."
 )
-
-FACTORS = {f"2{TIMES}": 2.0, f"4{TIMES}": 4.0, "∞": math.inf}
-"""Assumed speeds of a stage; infinity is a stage without cost."""
-
-ASSUMED_RATES = (0.5, 0.8, 0.95)
-"""Assumed acceptance; document 002 expects 80 % of its adapter."""
 
 
 def section(data: ReportData) -> Section:
-    """Everything that these runs measured of speculation, and what their paces predict."""
+    """Everything that these runs measured of speculation."""
     parts = {
         "Acceptance": acceptance,
         "Costs, gain and break-even": costs,
@@ -80,14 +63,13 @@ def section(data: ReportData) -> Section:
         "Drafts inside the prefill": hidden_drafts,
         "Totals by length of the answer": by_answer_length,
         "Alignment of visual features": alignment,
-        "What if": what_if,
     }
     blocks = [block for title, build in parts.items() for block in doc.headed(title, build(data))]
     missing = "No run drafted, and no two configurations answered the same samples; run the suite speculation."
     return doc.section_of("Speculation", blocks, missing)
 
 
-Rate = tuple[str, Definition, Badge]
+Rate = tuple[str, clinic.Definition, Badge]
 """A figure that is called acceptance: of what, its definition with its counts, and the origin of these."""
 
 
@@ -95,12 +77,12 @@ def acceptance(data: ReportData) -> list[Block]:
     """Every definition in a table, and a warning where several are in use."""
     found = [rate for column in data.columns for rate in (*_counted(data, column), *_of_file(data, column))]
     rates = [(name, entry, badge) for name, entry, badge in (*found, *_matches(data)) if entry.value is not None]
-    kinds = dict.fromkeys(entry.name for _, entry, _ in rates if entry.unit == SHARE)
+    kinds = dict.fromkeys(entry.name for _, entry, _ in rates if entry.unit == clinic.SHARE)
     text = f"These {len(kinds)} shares divide different counts ({', '.join(kinds)}): do not compare them."
     rows = []
     for name, entry, badge in rates:
         counted = (Cell(fmt.count_text(count or 0), badge) for count in (entry.numerator, entry.denominator))
-        cell = fmt.share_cell if entry.unit == SHARE else fmt.number_cell
+        cell = fmt.share_cell if entry.unit == clinic.SHARE else fmt.number_cell
         value = cell(entry.value, badge=badge if badge is Badge.IMPORTED else Badge.DERIVED)
         definition = "; ".join(filter(None, (entry.formula, entry.note)))
         rows.append(doc.row_of(name, entry.name, definition, *counted, value))
@@ -111,7 +93,7 @@ def acceptance(data: ReportData) -> list[Block]:
 
 
 def _counted(data: ReportData, column: Configuration) -> Iterator[Rate]:
-    for entry in definitions_over([(run, None) for run in distinct_answers(column.runs) if round_count(run)]):
+    for entry in clinic.definitions_over([(run, None) for run in distinct_answers(column.runs) if round_count(run)]):
         yield data.name(column), entry, badge_of(column.runs)
 
 
@@ -125,14 +107,18 @@ def _of_file(data: ReportData, column: Configuration) -> Iterator[Rate]:
     keys, name = ("accepted_tokens", "drafted_tokens"), data.name(column)
     counts = (sum(row[key] for row in _figures(column) if {*keys} <= row.keys()) for key in keys)
     formula = "accepted / drafted by the file's counts; of what was drafted at all, not of the answer"
-    yield name, Definition(DRAFT_RATE, formula, *counts, SHARE), Badge.IMPORTED
+    yield name, clinic.Definition(clinic.DRAFT_RATE, formula, *counts, clinic.SHARE), Badge.IMPORTED
     key = "published_acceptance_rate"
     rates = [row[key] for row in _figures(column) if key in row]
     problems = (entry.get("problems") for entry in data.noted_rows("imports"))
     sentences = [text for known in problems if isinstance(known, list) for text in known if isinstance(text, str)]
     text = next((said for said in sentences if "acceptance_rate is" in said), "the file does not say what it divides")
     formula = f"{text.rstrip('.')}; mean over {len(rates):,} rows"
-    yield name, Definition("the file's acceptance_rate", formula, sum(rates), len(rates), SHARE), Badge.IMPORTED
+    yield (
+        name,
+        clinic.Definition("the file's acceptance_rate", formula, sum(rates), len(rates), clinic.SHARE),
+        Badge.IMPORTED,
+    )
 
 
 def _matches(data: ReportData) -> Iterator[Rate]:
@@ -141,7 +127,7 @@ def _matches(data: ReportData) -> Iterator[Rate]:
         if not any(mode_of(side.runs[0].info.mode).is_paired for side in pair.sides):
             match = configuration_token_match(pair.base, pair.other)
             formula = f"{match['definition']} of two plain answers, over the shorter one's length; nothing was drafted"
-            entry = Definition("position-wise match", formula, match["matched"], match["compared"], SHARE)
+            entry = clinic.Definition("position-wise match", formula, match["matched"], match["compared"], clinic.SHARE)
             yield " and ".join(map(data.name, pair.sides)), entry, badge_of(pair.runs, Badge.DERIVED)
 
 
@@ -168,6 +154,9 @@ def _costs_table(weighed: list[Weighed], data: ReportData) -> Table:
     def of(read: Callable[[Prediction], Cell]) -> Callable[[Weighed], Cell]:
         return lambda row: read(row[2]) if row[2] else doc.not_available()
 
+    def measured(row: Weighed, basis: str) -> Cell:
+        return fmt.verdict_cell(row[1].measured.get(basis), lower_is_better=False)
+
     def break_even_cell(formula: Prediction) -> Cell:
         never = Cell("never, even if every draft is right", Badge.DERIVED)
         return never if formula.break_even_rate is None else fmt.share_cell(formula.break_even_rate)
@@ -182,19 +171,14 @@ def _costs_table(weighed: list[Weighed], data: ReportData) -> Table:
             ("v, rest of a round", of(lambda formula: fmt.ratio_cell(formula.v))),
             ("α accepted of judged", of(lambda formula: fmt.share_cell(formula.alpha))),
             ("decoding, predicted", of(lambda formula: fmt.ratio_cell(formula.predicted))),
-            ("decoding, measured", lambda row: speed_cell(row[1], DECODE)),
-            ("whole answer, measured", lambda row: speed_cell(row[1], END_TO_END)),
+            ("decoding, measured", lambda row: measured(row, DECODE)),
+            ("whole answer, measured", lambda row: measured(row, END_TO_END)),
             ("break-even, accepted of drafted", of(break_even_cell)),
             ("saved an answer", lambda row: saved_cell(row[1])),
             ("runs against baseline", lambda row: runs_against(row[1])),
         ],
         "Speed against the target alone on the same samples, prompt and settings; above 1.00× speculation is faster",
     )
-
-
-def speed_cell(payoff: Payoff, basis: str) -> Cell:
-    """The measured speed on a basis, with its interval."""
-    return fmt.verdict_cell(payoff.measured.get(basis), lower_is_better=False)
 
 
 def saved_cell(payoff: Payoff | None) -> Cell:
@@ -225,10 +209,7 @@ def _curve(weighed: list[Weighed], data: ReportData) -> ReportPlot:
             series.append(PlotSeries(f"{name}, measured", x, y, low=(low,), high=(high,), badge=Badge.MEASURED))
     gammas = (float(break_even.GAMMAS[0]), float(break_even.GAMMAS[-1]))
     series.append(PlotSeries("no gain", gammas, (1.0, 1.0), is_line=True, badge=Badge.THEORETICAL))
-    caption = (
-        "Predicted from measured costs and the acceptance by place, extrapolated to widths without measured costs; "
-        "measured with its 95 % interval"
-    )
+    caption = "Predicted from measured costs, extrapolated to other widths; measured with its 95 % interval"
     title = "Decoding speed against the target alone"
     return doc.points_plot(title, series, "drafted tokens a round", "times as fast", caption=caption)
 
@@ -260,10 +241,10 @@ def failures(data: ReportData) -> list[Block]:
     """A plot of acceptance by place, and the first rejections by kind."""
     columns = [column for column in data.columns if any(map(round_count, column.runs))]
     # Blocks drafted inside a prefill are of another length.
-    steady = [column for column in columns if round_histogram(*column.runs, steady_only=True)][:MOST_DRAWN]
+    steady = [column for column in columns if clinic.round_histogram(*column.runs, steady_only=True)][:MOST_DRAWN]
     series = []
     for column in steady:
-        places = [entry for entry in per_position(*column.runs, steady_only=True) if entry.judged]
+        places = [entry for entry in clinic.per_position(*column.runs, steady_only=True) if entry.judged]
         x, y = tuple(float(entry.place + 1) for entry in places), tuple(entry.conditional for entry in places)
         series.append(PlotSeries(data.name(column), x, y, is_line=True, badge=Badge.MEASURED))
     caption = "A token is judged when all before it in its round were accepted"
@@ -378,81 +359,26 @@ def alignment(data: ReportData) -> list[Block]:
         ]
         values = [value for _, value in known]
         ends = (fmean(values), min(values), max(values)) if values else (None, None, None)
-        mean, *extremes = map(derived, ends)
-        floors = (
-            next((value for row in group if (value := number_in(row, name)) is not None), None) for name in FLOORS
-        )
+        numbers = {name: [value for row in group if (value := number_in(row, name)) is not None] for name in FLOORS}
+        floors = (next(iter(found), None) for found in numbers.values())
         tokens = (fmt.count_cell(number_in(group[0], name)) for name in ("draft_tokens", "target_tokens"))
-        mean = replace(mean, note=f"n = {len(values):,} positions" if values else "")
-        rows.append(doc.row_of(sample, space, *tokens, mean, *extremes, *map(derived, floors)))
+        positions = fmt.rows_cell(len(values) or None)
+        rows.append(doc.row_of(sample, space, *tokens, positions, *map(derived, (*ends, *floors))))
         if points := [(place, value) for place, value in known if place is not None]:
             x, y = zip(*points, strict=True)
             series.append(PlotSeries(f"{sample}, {space}" if space else sample, x, y, badge=Badge.DERIVED))
     models = dict.fromkeys(f"{row.get('draft')} and {row.get('target')}" for group in groups.values() for row in group)
-    heads = ("sample", "space", "draft tokens", "target tokens", "mean cosine", "least", "largest", *FLOORS.values())
+    heads = (
+        "sample",
+        "space",
+        "draft tokens",
+        "target tokens",
+        "positions",
+        "cosine",
+        "least",
+        "largest",
+        *FLOORS.values(),
+    )
     table = Table(heads, tuple(rows), f"Visual features of {', '.join(models)}", text_columns=2)
     plot = doc.points_plot("Cosine by position", series, "position", "cosine")
     return [table, Paragraph(ALIGNMENT), *[plot] * bool(series)] if rows else []
-
-
-def what_if(data: ReportData) -> list[Block]:
-    """Amdahl's law for every stage, and expected totals by output length with hidden drafts."""
-    pairs = pairs_of(data)
-    columns = list({id(side): side for pair in pairs for side in pair.sides}.values()) or list(data.columns)
-    blocks: list[Block] = [table for column in columns[:MOST_PAIRS] if (table := _amdahl(column, data)) is not None]
-    for pair in pairs:
-        paces = pace_of(pair.base), pace_of(pair.other)
-        roles = [column.runs[0].info.role for column in pair.sides]
-        if roles == [DRAFT, TARGET] and paces[0] is not None and paces[1] is not None:
-            return [*blocks, *_expected(paces[0], paces[1], data.name(pair.other))]
-    return blocks
-
-
-def _amdahl(column: Configuration, data: ReportData) -> Table | None:
-    spent = {COVERS.join(block): mean_of(column, part_reader(block)) for block in common_blocks([column])}
-    parts = {name: value for name, value in spent.items() if value is not None}
-    whole = sum(parts.values()) + (mean_of(column, unattributed_ms) or 0.0)
-    # Of a file that ends before it begins, parts and rest can add up to nothing.
-    if len(parts) < 2 or not sum(parts.values()) or whole <= 0:
-        return None
-
-    def saved_cell(part: tuple[str, float], factor: float) -> Cell:
-        saved = part[1] * (1 - 1 / factor)
-        return Cell(f"{fmt.share_text(saved / whole)} (to {fmt.number_text(whole - saved)} ms)", Badge.DERIVED)
-
-    return doc.table_of(
-        parts.items(),
-        [
-            ("stage", lambda part: part[0]),
-            ("now", lambda part: fmt.ms_cell(part[1], badge_of(column.runs))),
-            ("share", lambda part: fmt.share_cell(part[1] / whole)),
-            *((f"saves at {name}", partial(saved_cell, factor=factor)) for name, factor in FACTORS.items()),
-        ],
-        f"{data.name(column)}: saved of the measured {fmt.number_text(whole)} ms when one stage alone gets faster; ∞ "
-        "is a stage without cost",
-    )
-
-
-def _expected(draft: break_even.AnswerPace, target: break_even.AnswerPace, name: str) -> list[Block]:
-    def hidden(tokens: int, rate: float) -> Cell:
-        found = break_even.parallel_prefill(target, draft, tokens, rate)
-        note = f"{fmt.number_text(found.accepted)} of {found.free} free tokens accepted"
-        return Cell(f"{fmt.number_text(found.total_ms)} ms ({fmt.ratio_text(found.speedup)})", Badge.DERIVED, note=note)
-
-    table = doc.table_of(
-        break_even.OUTPUT_LENGTHS,
-        [
-            ("tokens", lambda tokens: fmt.count_cell(tokens, badge=Badge.THEORETICAL)),
-            (f"{name} alone", lambda tokens: fmt.ms_cell(target.total_ms(tokens), Badge.DERIVED)),
-            *((f"a = {fmt.share_text(rate)}", partial(hidden, rate=rate)) for rate in ASSUMED_RATES),
-        ],
-        "Expected totals by output length with one block drafted while the target prefills, on a device of its own; "
-        "a is the assumed acceptance of every token",
-    )
-    free = break_even.free_tokens(target.prefix_ms, draft)
-    text = (
-        f"While the target prefills ({fmt.number_text(target.prefix_ms)} ms, from its own start), a draft on a second "
-        f"device without contention gives {free} tokens; it needs {fmt.number_text(draft.prefix_ms)} ms until its "
-        "first."
-    )
-    return [table, Paragraph(text, badge=Badge.DERIVED)]
