@@ -304,23 +304,8 @@ def test_anything_anywhere_may_be_wrong(shape: str, legacy_shapes: ModuleType, t
         container[key] = kept
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (
-            lambda value: value["videollava"]["samples"][0].update(s4_time=568.13),
-            "s4_time is probably no time in s",
-        ),
-        (
-            lambda value: value["eventgpt"]["samples"][2].update(total_time=9.0),
-            "total_time is not the sum of its parts",
-        ),
-        (lambda value: value["eventgpt"]["samples"].append("row"), "a row is no sample of a known kind"),
-    ],
-)
-def test_wrong_values_are_reported(change: Any, words: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_row_of_no_known_kind_is_reported(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     value = legacy_shapes.one_vs_eight(3)
-    change(value)
+    value["eventgpt"]["samples"].append("row")
     rows, problems = read(tmp_path, value)
-    assert words in problems
-    assert len(rows) == 6
+    assert ("a row is no sample of a known kind" in problems, len(rows)) == (True, 6)

@@ -109,7 +109,7 @@ class Measured:
         text = _WORDS.vformat("".join(LIST["sentences"][part] for part in self.parts), (), self.words)
         if not self.columns:
             return text
-        runs = " and ".join(str(len(column.runs)) for column in self.columns)
+        runs = " and ".join(f"{len(column.runs):,}" for column in self.columns)
         samples = len(set().union(*(column.samples() for column in self.columns)))
         counted = count_text(samples, "sample")
         return f"{text} ({runs} {'run' if runs == '1' else 'runs'} of {counted})"
@@ -221,18 +221,13 @@ def _judged(claim: Claim, measured: Measured) -> Finding:
     else:
         reason = WIDE if 0 < WIDEST * low < high else ""
     whose = measured.whose
-    if not reason and not whose and not _is_of_claims_models(claim, measured.columns):
+    needs = {"needs_text": claim.is_of_texts, "needs_times": claim.is_of_times, "on_gpu": claim.is_absolute}
+    if not reason and not whose and not are_claims_models(*measured.columns, **needs):
         whose = models_text(*measured.columns)
     if whose:
         reason = f"measured on {whose}, which the claim is not about"
     sentence = f"{measured.sentence}{f'; {reason}' if reason else ''}."
     return Finding(claim, NOT_MEASURED if reason else REFUTED if is_refuted else CONFIRMED, sentence, whose)
-
-
-def _is_of_claims_models(claim: Claim, columns: Sequence[Configuration]) -> bool:
-    if claim.is_absolute and not are_claims_times(*columns):
-        return False
-    return are_claims_models(*columns, needs_text=claim.is_of_texts, needs_times=claim.is_of_times)
 
 
 def is_alone(column: Configuration) -> bool:
@@ -251,15 +246,19 @@ def answering_model(column: Configuration) -> ModelFacts | None:
     return info.models.get(info.role)
 
 
-def are_claims_models(*columns: Configuration, needs_text: bool = False, needs_times: bool = True) -> bool:
+def are_claims_models(
+    *columns: Configuration, needs_text: bool = False, needs_times: bool = True, on_gpu: bool = False
+) -> bool:
     """Whether every model of these is one of the documents': EventGPT-7B or LLaVA-1.5-7B, weights not quantized.
 
-    Where times matter they compute in 16 bit, and where texts do the weights are trained ones. (What the documents call
-    Video-LLaVA gives 576 tokens a frame: it is LLaVA-1.5.)
+    Where times matter they compute in 16 bit, where absolute times do on a GPU or in the documents' files, and where
+    texts do the weights are trained ones. (What the documents call Video-LLaVA gives 576 tokens a frame: it is
+    LLaVA-1.5.)
     """
-    for column in columns:
-        info = column.runs[0].info
+    for info in (column.runs[0].info for column in columns):
         if info.role not in info.models:
+            return False
+        if on_gpu and info.imported is None and not info.models[info.role].device.startswith("cuda"):
             return False
         for model in info.models.values():
             if model.family not in DOCUMENTS_FAMILIES or not is_7b(model) or model.quantization is not None:
@@ -267,14 +266,6 @@ def are_claims_models(*columns: Configuration, needs_text: bool = False, needs_t
             if (needs_text and model.name.startswith(RANDOM)) or (needs_times and model.dtype not in _16_BIT):
                 return False
     return bool(columns)
-
-
-def are_claims_times(*columns: Configuration) -> bool:
-    """Whether absolute times are of the claims' kind: those models on a GPU, or in the documents' files."""
-    return are_claims_models(*columns) and all(
-        info.imported is not None or info.models[info.role].device.startswith("cuda")
-        for info in (column.runs[0].info for column in columns)
-    )
 
 
 def models_text(*columns: Configuration) -> str:

@@ -17,7 +17,7 @@ from evprof.metrics.claims.evidence import (
     Measured,
     Words,
     answering_model,
-    are_claims_times,
+    are_claims_models,
     compared,
     estimated,
     exact,
@@ -63,7 +63,7 @@ def feature_caching(evidence: Evidence) -> Iterator[Measured]:
             yield Measured(words, (hit, missed), saved.delta_interval, ("hit",), saved.reason)
             return
     plain = [column for column in evidence.plain() if values_of(column, _vision)]
-    columns = tuple(filter(are_claims_times, plain)) or tuple(plain)
+    columns = tuple(filter(partial(are_claims_models, on_gpu=True), plain)) or tuple(plain)
     costs = [(cost, scene_of(run)) for one in columns for run in one.runs if (cost := _vision(run)) is not None]
     if costs:
         most = max(cost for cost, _ in costs)

@@ -315,8 +315,8 @@ def _claims_table(answers: list[Finding], data: ReportData) -> Table:
         measured_on = answer.measured_on if is_open else "the documents' models"
         rows.append(doc.row_of(claim.document, claim.text, verdict, evidence, measured_on))
     caption = (
-        "A claim is confirmed where the whole 95 % interval lies in the claimed range, and refuted where it lies "
-        "outside. Only runs of the documents' models count: EventGPT-7B and LLaVA-1.5-7B, not quantized, in 16 bit; "
-        "absolute times on a GPU"
+        "A claim is confirmed where the whole 95 % interval (of one model's figure: the range of its runs) lies in the "
+        "claimed range, and refuted where it lies outside. Only runs of the documents' models count: EventGPT-7B and "
+        "LLaVA-1.5-7B, not quantized, in 16 bit; absolute times on a GPU"
     )
     return Table(("document", "claim", "verdict", "evidence", "measured on"), tuple(rows), caption, text_columns=5)
