@@ -129,6 +129,8 @@ class Difference:
             text = f"{longer} and {shorter} cannot be told apart: {longer} {times} ({delta}){parts}"
         sides = [runs_text(run.run_id for run in side.runs) for side in (self.other, self.baseline)[::sign]]
         runs = f"{'means of ' * (len(self.other.runs) > 1)}{sides[0]} and {sides[1]}"
+        if BOTH_MODELS in (self.baseline.model, self.other.model):
+            runs += f"; stages of {BOTH_MODELS} together"
         sentences = f"{_COUNTED[self.basis]}{text}", limit, runs
         return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences if sentence)
 
