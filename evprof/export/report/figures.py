@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from evprof.core.units import bytes_text, percent_text, times_text
 from evprof.core.vocabulary.figures import judge
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, not_available
+from evprof.metrics.estimates.estimates import marked
 
 if TYPE_CHECKING:
     from evprof.metrics.arithmetic.statistics import Summary
@@ -115,6 +116,12 @@ def ratio_cell(
 def verdict_cell(found: Verdict | None, *, lower_is_better: bool | None = None) -> Cell:
     """The ratio of a comparison with its interval; "n/a" without a comparison."""
     return ratio_cell(found.ratio, found.interval, lower_is_better=lower_is_better) if found else not_available()
+
+
+def marked_cells(found: Sequence[Verdict | None]) -> list[Cell]:
+    """Ratios of times of one table, which are better or worse by Holm's correction over them."""
+    marks = zip(found, marked(found), strict=True)
+    return [verdict_cell(one, lower_is_better=True if is_marked else None) for one, is_marked in marks]
 
 
 def number_text(value: float, decimals: int | None = None) -> str:

@@ -20,7 +20,7 @@ from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.figures import stages_of
 from evprof.metrics.configurations.baselines import runs_text
 from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration, on_machines_of_both
-from evprof.metrics.estimates.estimates import Read, Verdict
+from evprof.metrics.estimates.estimates import Read, Verdict, marked
 from evprof.metrics.estimates.paired import DECODE, compare, fewer_or_faster
 from evprof.metrics.figures import decoding
 from evprof.metrics.figures.partition import Block, measured_ms, name_of, partition, shape_of
@@ -55,7 +55,7 @@ class Part:
     """What a stage (of all roles) adds to the difference other - baseline.
 
     `share` is of the difference of the totals, None while that is unknown or 0; `interval` is 95 % of `delta_ms`.
-    `is_clear`: the stage by itself may be called longer or shorter.
+    `is_clear`: the stage by itself may be called longer or shorter, by Holm's correction over the stages.
     """
 
     stage: str
@@ -127,8 +127,8 @@ class Difference:
         else:
             parts = f"; parts that differ: {clear}" if clear else ""
             text = f"{longer} and {shorter} cannot be told apart: {longer} {times} ({delta}){parts}"
-        sides = [runs_text(run.run_id for run in side.runs) for side in (self.other, self.baseline)[::sign]]
-        runs = f"{'means of ' * (len(self.other.runs) > 1)}{sides[0]} and {sides[1]}"
+        sides = list(map(runs_text, total.runs[::-sign]))
+        runs = f"{'means of ' * (max(total.counts) > 1)}{sides[0]} and {sides[1]}"
         if BOTH_MODELS in (self.baseline.model, self.other.model):
             runs += f"; stages of {BOTH_MODELS} together"
         sentences = f"{_COUNTED[self.basis]}{text}", limit, runs
@@ -217,14 +217,19 @@ def difference_of(
     readers = {name_of(block): part_reader(block) for block in divided}
     if basis != MODEL_ONLY:
         readers[UNATTRIBUTED] = unattributed_ms
-    found, has_all_parts = [], {name for block in divided for name in block} >= set(stages_of(basis))
+    compared: dict[str, Verdict] = {}
+    has_all_parts = {name for block in divided for name in block} >= set(stages_of(basis))
     for name, read in readers.items():
         known = [[read(run) is not None for run in side.runs] for side in kept]
         if all(map(all, known)) and (part := compare(kept[0], kept[1], read)) is not None:
-            share = part.delta / whole if whole else None
-            found.append(Part(name, part.delta, share, part.delta_interval, part.is_clear))
+            compared[name] = part
         elif any(map(any, known)):
             has_all_parts = False
+    marks = marked([None if name == UNATTRIBUTED else part for name, part in compared.items()])
+    found = [
+        Part(name, part.delta, part.delta / whole if whole else None, part.delta_interval, is_clear)
+        for (name, part), is_clear in zip(compared.items(), marks, strict=True)
+    ]
     if whole is not None and abs(left := whole - sum(part.delta_ms for part in found)) > _NOTHING_MS:
         found.append(Part(OVERLAP if has_all_parts else REMAINDER, left, left / whole if whole else None))
     limits = comparability((baseline, other))

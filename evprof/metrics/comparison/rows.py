@@ -13,7 +13,7 @@ from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic import statistics
 from evprof.metrics.comparison.differences import ratio_of
 from evprof.metrics.comparison.figures import FigureReading, compared_figures
-from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration
 from evprof.metrics.estimates.estimates import Observation, Verdict, facts_of, marked, mean_of, verdict
 from evprof.metrics.figures.energy import slowed_down
 from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
@@ -119,7 +119,9 @@ def _row(
                 differs = delta != 0 and not _varies(base) and not _varies(seen)
             elif figure.has_interval and (reason := found.reason or _left_out(found, base, seen)):
                 row.notes.append(f"{column.label}: {reason}.")
-        tested = found if figure.has_interval else None
+        # Times of both models are no other model's counterpart.
+        is_mixed = bool(reading.stages) and (column.model == BOTH_MODELS) != (listed[baseline].model == BOTH_MODELS)
+        tested = found if figure.has_interval and not is_mixed else None
         row.values.append(value)
         row.delta.append(delta)
         row.ratio.append(ratio)

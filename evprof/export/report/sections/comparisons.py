@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
 
 from evprof.core.records import COVERS, DRAFT, STAGES, TARGET
@@ -22,7 +22,7 @@ from evprof.metrics.comparison.differences import (
 from evprof.metrics.comparison.rows import TOTAL, comparison_rows
 from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
-from evprof.metrics.estimates.estimates import Read
+from evprof.metrics.estimates.estimates import Read, marked
 from evprof.metrics.estimates.paired import (
     DECODE,
     Generation,
@@ -166,12 +166,19 @@ def fewer_or_faster_tokens(data: ReportData) -> list[Block]:
     return blocks
 
 
-def _ratios(compared: Iterable[tuple[ConfigurationPair, Generation]], data: ReportData) -> Table:
+def _ratios(compared: Sequence[tuple[ConfigurationPair, Generation]], data: ReportData) -> Table:
     def step(entry: tuple[ConfigurationPair, Generation], side: int) -> Cell:
         return fmt.ms_cell(entry[1].step_ms[side], badge_of(entry[0].runs, Badge.DERIVED))
 
+    marks = marked([one for _, found in compared for one in (found.each_ms, found.total_ms)])
+    worth = {id(entry): marks[2 * place : 2 * place + 2] for place, entry in enumerate(compared)}
+
     def step_ratio(entry: tuple[ConfigurationPair, Generation]) -> Cell:
-        return fmt.ratio_cell(entry[1].step_ratio, entry[1].step_interval, lower_is_better=True)
+        is_marked, found = worth[id(entry)][0], entry[1]
+        return fmt.ratio_cell(found.step_ratio, found.step_interval, lower_is_better=True if is_marked else None)
+
+    def time_ratio(entry: tuple[ConfigurationPair, Generation]) -> Cell:
+        return fmt.verdict_cell(entry[1].total_ms, lower_is_better=True if worth[id(entry)][1] else None)
 
     def count_share(entry: tuple[ConfigurationPair, Generation]) -> Cell:
         return fmt.share_cell(entry[1].token_share if entry[1].total_ms.is_clear else None)
@@ -183,7 +190,7 @@ def _ratios(compared: Iterable[tuple[ConfigurationPair, Generation]], data: Repo
             ("time of", lambda entry: entry[1].name),
             ("token count ratio", lambda entry: fmt.verdict_cell(entry[1].tokens)),
             ("× time per token ratio", step_ratio),
-            ("= time ratio", lambda entry: fmt.verdict_cell(entry[1].total_ms, lower_is_better=True)),
+            ("= time ratio", time_ratio),
             ("of it the count's, in logarithms", count_share),
             ("ms per token, baseline", partial(step, side=0)),
             ("ms per token, other", partial(step, side=1)),
@@ -197,7 +204,7 @@ def _ratios(compared: Iterable[tuple[ConfigurationPair, Generation]], data: Repo
 def one_setting(data: ReportData) -> list[Block]:
     """A row for every configuration that differs from an earlier one in one setting, and equals none."""
     known = [(column, _settings(column)) for column in _alone(data)]
-    rows = []
+    pairs = []
     for place, (column, settings) in enumerate(known):
         if any(settings == others for _, others in known[:place]):
             continue
@@ -206,39 +213,50 @@ def one_setting(data: ReportData) -> list[Block]:
             if base.session == column.session and len(differing) == 1:
                 (name,) = differing
                 words = f"{name}: {others.get(name, '—')} → {settings.get(name, '—')}"
-                cells = _compared(base, column, data.basis)
-                rows.append(doc.row_of(words, data.name(base), data.name(column), *cells))
+                pairs.append(((words, data.name(base), data.name(column)), base, column))
                 break
-    heads = (
-        "setting",
-        "first",
-        "second",
-        "total of the first",
-        "of the second",
-        "total",
-        "time per token",
-        "n",
-        "runs",
-    )
-    caption = f"Totals {data.basis}, means over samples; second / first with 95 % intervals, coloured without 1 in them"
-    return [Table(heads, tuple(rows[:MOST_ROWS]), caption, text_columns=3)] if rows else []
+    heads = ("setting", "first", "second", "total of the first", "of the second", "total")
+    return _compared(pairs[:MOST_ROWS], heads, "second / first", data.basis)
 
 
 def same_input(data: ReportData) -> list[Block]:
     """Draft and target where both read the same kind of input in the same way."""
-    pairs: dict[str, dict[str, Configuration]] = {}
+    inputs: dict[str, dict[str, Configuration]] = {}
     for column in _alone(data):
         settings = _settings(column)
         words = f"{settings.get('reads')} with {settings['read with']}, vision cache {settings.get('vision cache')}"
-        pairs.setdefault(words, {}).setdefault(settings["role"], column)
-    rows = [
-        doc.row_of(words, *_compared(pair[DRAFT], pair[TARGET], data.basis))
-        for words, pair in pairs.items()
-        if DRAFT in pair and TARGET in pair
+        inputs.setdefault(words, {}).setdefault(settings["role"], column)
+    pairs = [
+        ((words,), sides[DRAFT], sides[TARGET]) for words, sides in inputs.items() if {DRAFT, TARGET} <= set(sides)
     ]
-    heads = ("input", "draft", "target", "target / draft", "time per token", "n", "runs")
-    caption = f"Both models shown the same input, totals {data.basis}, means over samples, ratios with 95 % intervals"
-    return [Table(heads, tuple(rows), caption)] if rows else []
+    heads = ("input", "draft", "target", "target / draft")
+    return _compared(pairs, heads, "both models shown the same input", data.basis)
+
+
+def _compared(
+    pairs: Sequence[tuple[tuple[str, ...], Configuration, Configuration]], heads: tuple[str, ...], what: str, basis: str
+) -> list[Block]:
+    """Of each pair its names, both totals, the ratios of total and time per token, samples and runs."""
+    total: Read = partial(total_ms, basis=basis)
+    found = [compare(base, other, read) for _, base, other in pairs for read in (total, decode_ms_per_token)]
+    ratios = iter(fmt.marked_cells(found))
+    rows = [
+        doc.row_of(
+            *names,
+            *(fmt.ms_cell(summarize(values_of(side, total)), badge_of(side.runs)) for side in (base, other)),
+            next(ratios),
+            next(ratios),
+            fmt.rows_cell(whole.count if whole else None),
+            f"{len(base.runs)} and {len(other.runs)}",
+        )
+        for (names, base, other), whole in zip(pairs, found[::2], strict=True)
+    ]
+    caption = (
+        f"Totals {basis}, means over samples; {what}: ratios with 95 % intervals, better or worse by Holm's correction "
+        "over the table"
+    )
+    heads = (*heads, "time per token", "n", "runs")
+    return [Table(heads, tuple(rows), caption, text_columns=len(pairs[0][0]))] if pairs else []
 
 
 def _alone(data: ReportData) -> list[Configuration]:
@@ -255,16 +273,3 @@ def _settings(column: Configuration) -> dict[str, str]:
         "read with": (loading and loading.decoder) or "",
     }
     return own | {setting.name: setting.text for setting in settings_of(run, run.info.role)}
-
-
-def _compared(base: Configuration, other: Configuration, basis: str) -> tuple[Cell | str, ...]:
-    """Both totals, the ratios of total and time per token, samples and runs."""
-    total: Read = partial(total_ms, basis=basis)
-    badge = badge_of((*base.runs, *other.runs))
-    found = [compare(base, other, read) for read in (total, decode_ms_per_token)]
-    return (
-        *(fmt.ms_cell(summarize(values_of(column, total)), badge) for column in (base, other)),
-        *(fmt.verdict_cell(one, lower_is_better=True if one and one.interval else None) for one in found),
-        fmt.rows_cell(found[0].count if found[0] else None),
-        f"{len(base.runs)} and {len(other.runs)}",
-    )
