@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -29,6 +28,7 @@ from evprof.core.records import TARGET
 from evprof.core.texts import guess_among
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.switches import Switches
+from evprof.metrics.estimates.estimates import Observation, verdict
 from evprof.run.processes.channel import QueueSink
 
 TOKENS, TURNS = {"cpu": 4, "cuda": 32}, 6
@@ -36,9 +36,6 @@ TOKENS, TURNS = {"cpu": 4, "cuda": 32}, 6
 alternate, the more of the machine's unrest all share."""
 
 PROMPT = range(3, 19)
-
-RESAMPLES = 4000
-
 
 Turn = dict[str, float]
 """Time per token in ns by kind: "on" with records, "off" and "off_again" without, "alternatives" with both."""
@@ -88,16 +85,14 @@ def summarise(measured: list[Turn]) -> dict[str, Any]:
         ("a_vs_a", "off_again", "off"),
         ("alternatives_vs_instrumented", "alternatives", "on"),
     ):
-        ratios = np.array([turn[above] / turn[below] for turn in measured])
-        low, high = median_interval(ratios)
-        found |= {name: float(np.median(ratios)), f"{name}_ci95_low": low, f"{name}_ci95_high": high}
+        compared = verdict(*(_observed(measured, kind) for kind in (below, above)))
+        low, high = (compared and compared.interval) or (None, None)
+        found |= {name: compared and compared.ratio, f"{name}_ci95_low": low, f"{name}_ci95_high": high}
     return found
 
 
-def median_interval(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
-    drawn = np.random.default_rng(SEED).choice(values, size=(RESAMPLES, len(values)))
-    low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
-    return float(low), float(high)
+def _observed(measured: list[Turn], kind: str) -> list[Observation]:
+    return [Observation(turn[kind], turn=index) for index, turn in enumerate(measured)]
 
 
 class _Loop:

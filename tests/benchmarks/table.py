@@ -84,6 +84,14 @@ def _coverage(options: argparse.Namespace, console: Console) -> dict[str, Any]:
         return measure_coverage(QUICK_SIMULATIONS if options.quick else SIMULATIONS, console.note, stop)
 
 
+def _same(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    from benchmarks.same_twice import measure_same_twice
+    from evprof.run.processes.interrupts import stop_flag
+
+    with stop_flag() as stop:
+        return measure_same_twice(options.comparisons, console.note, stop)
+
+
 def _engine_process(_: argparse.Namespace, __: Console) -> dict[str, Any]:
     from benchmarks.engine_process import measure_engine_process
 
@@ -91,6 +99,16 @@ def _engine_process(_: argparse.Namespace, __: Console) -> dict[str, Any]:
 
 
 BENCHMARKS = {
+    "same": Benchmark(
+        """Measure how often a difference is called between two sides that are the same.
+
+        The bundled pair runs against itself in 5 to 10 turns.
+        """,
+        (CommandExample("run.py same --comparisons 10", "measure ten comparisons"),),
+        (takes.option("--comparisons", type=int, metavar="N", default=50, help="how many (default: %(default)s)"),),
+        _same,
+        {"rows": ("mode", "turns", "ratio", "low", "high", "called")},
+    ),
     "engine": Benchmark(
         """Measure how fast models with random weights decode, beside transformers' generate.
 

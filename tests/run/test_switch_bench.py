@@ -26,8 +26,9 @@ from evprof.core.run_info import (
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.metrics.estimates.estimates import Observation, Verdict, verdict
 from evprof.run.switches.bench import SwitchPlan, measure_switches
-from evprof.run.switches.figures import pair_ratio, verdict
+from evprof.run.switches.figures import take_back, word_of
 from evprof.run.switches.variants import (
     LLM,
     NOTHING,
@@ -71,7 +72,7 @@ class KnownEngine:
         request.validate()
         self.made.append(request)
         run_id, role = request.first_run_id, request.roles[-1]
-        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, role, request.mode, request.settings)))
+        sink.post(RunStarted(run_id, RunInfo(run_id, 1, 0, role, request.mode, request.settings, turn=request.turn)))
         problem = self.refuses(request)
         if problem is not None or stop.is_set():
             sink.post(RunEnded(run_id, FAILED if problem else CANCELLED, problem))
@@ -154,11 +155,13 @@ def test_known_effects_give_exactly_those_figures():
     assert document["summary"]["best_exact"] is None
 
 
-def test_turns_alternate_and_do_the_same_work():
+def test_every_turn_runs_both_sides_once_and_does_the_same_work():
     engine = KnownEngine()
     measured(engine, Variant("step", "graphs", ("decode",), FAST.on, roles=TARGET_ONLY), repeat=6)
     timed = engine.made[-12:]
-    assert [is_on(request) for request in timed] == [False, True, True, False] * 3
+    assert sorted((request.turn.number, is_on(request)) for request in timed) == [
+        (number, side) for number in range(6) for side in (False, True)
+    ]
     assert all(request.settings.ignore_eos for request in timed)
     # First the plain run, then the answers as long as the model wants them, then one of each to warm up.
     assert [request.settings.ignore_eos for request in engine.made[:5]] == [True, False, False, True, True]
@@ -179,7 +182,7 @@ def test_a_refused_switch_is_a_row_with_the_reason():
         return "CUDA graphs need a GPU; leave --step out." if is_on(request) else None
 
     document = measured(KnownEngine(refuses=refuses), FAST, NOTHING)
-    assert [row["verdict"] for row in document["rows"]] == ["not here", "not here", "no gain", "no gain"]
+    assert [row["verdict"] for row in document["rows"]] == ["not here", "not here", "not clear", "not clear"]
     assert document["rows"][0]["reason"] == "CUDA graphs need a GPU; leave --step out."
     assert document["rows"][0]["status"] == "not here"
     assert document["summary"]["not_here"] == 2
@@ -263,9 +266,7 @@ def test_a_stop_keeps_the_rows_so_far():
     [
         (1.6, 0.05, None, "faster"),
         (0.6, 0.05, None, "slower"),
-        (1.1, 0.3, None, "no gain"),  # the interval contains 1
-        (1.01, 0.001, None, "no gain"),  # certain, and small
-        (0.99, 0.001, None, "no gain"),
+        (1.1, 0.3, None, "not clear"),  # the interval contains 1
         (1.16, 0.01, PRUNING, "as expected"),
         (1.06, 0.01, PRUNING, "less"),
         (1.6, 0.05, PRUNING, "more"),
@@ -273,10 +274,26 @@ def test_a_stop_keeps_the_rows_so_far():
     ],
 )
 def test_verdicts(ratio, spread, expects, word):
-    ratios = [ratio * (1 + spread * step) for step in (-1, 0.5, 0, -0.5, 1)]
-    assert verdict(pair_ratio([10 * one for one in ratios], [10.0] * len(ratios)), expects) == word
-    few = ratios[:4]
-    assert verdict(pair_ratio([10 * one for one in few], [10.0] * len(few)), expects) is None
+    on = [Observation(10.0, turn=number) for number in range(5)]
+    off = [Observation(10 * ratio * (1 + spread * step), turn=turn) for turn, step in enumerate((-1, 0.5, 0, -0.5, 1))]
+    assert word_of(verdict(on, off), expects) == word
+    assert word_of(verdict(on[:4], off[:4]), expects) is None
+
+
+def test_words_are_taken_back_where_the_whole_table_does_not_carry_them():
+    def speed(ratio: float, spread: float) -> Verdict | None:
+        on = [Observation(10.0, turn=number) for number in range(5)]
+        steps = (-1, 0.5, 0, -0.5, 1)
+        return verdict(
+            on, [Observation(10 * ratio * (1 + spread * step), turn=turn) for turn, step in enumerate(steps)]
+        )
+
+    speeds = [speed(2.0, 0.05), speed(1.1, 0.09), *[speed(1.0, 0.1)] * 20, None]
+    rows = [{"verdict": word_of(found, None)} for found in speeds]
+    assert [row["verdict"] for row in rows[:3]] == ["faster", "faster", "not clear"]
+    take_back(rows, speeds)
+    assert [row["verdict"] for row in rows[:2]] == ["faster", "not clear"]
+    assert rows[-1]["verdict"] is None
 
 
 def test_expectations_are_told_as_the_document_does():
@@ -285,13 +302,6 @@ def test_expectations_are_told_as_the_document_does():
         "10-20 %",
         "1.5-2×",
     ]
-
-
-def test_a_ratio_is_the_median_of_pairs_and_needs_both_sides():
-    found = pair_ratio([10.0, 20.0, None, 90.0], [10.0, 10.0, 10.0, 10.0])
-    assert (found.median, found.off_ms, found.on_ms) == (2.0, 20.0, 10.0)
-    assert pair_ratio([None], [1.0]) is None
-    assert pair_ratio([1.0], [0.0]) is None
 
 
 def test_only_names_switches_and_values():

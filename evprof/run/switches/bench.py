@@ -21,18 +21,13 @@ from evprof.core.run_info import CANCELLED, FINISHED
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from evprof.metrics.estimates.estimates import Verdict
 from evprof.run.benches.choice import check_repeat, chosen
 from evprof.run.processes.channel import QueueSink
 from evprof.run.processes.runner import recorded_run
-from evprof.run.switches.figures import (
-    head_of,
-    in_turns,
-    row_of,
-    row_without,
-    side_of,
-    summary_of,
-)
+from evprof.run.switches.figures import MeasuredSide, head_of, row_of, row_without, summary_of, take_back
 from evprof.run.switches.variants import VARIANTS, Basis, Variant, VariantChange, plain_settings
+from evprof.run.turns import TurnSchedule
 
 
 class NotHereError(Exception):
@@ -41,7 +36,7 @@ class NotHereError(Exception):
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """What is measured: a pair on a sample, `repeat` pairs of runs for each row. `only` names switches; empty: all."""
+    """What is measured: a pair on a sample, `repeat` turns for each row. `only` names switches; empty: all."""
 
     sample: Sample
     draft: ModelChoice
@@ -80,12 +75,15 @@ def measure_switches(
     bench = _Bench(engine, plan, stop)
     asked = [(variant, role) for variant in wanted for role in variant.roles]
     rows: list[dict[str, Any]] = []
+    speeds: list[Verdict | None] = []
     is_stopped = False
     began = time.monotonic()
     try:
         for variant, role in asked:
-            rows.append(bench.row(variant, role))
-            keep(rows[-1])
+            row, speed = bench.row(variant, role)
+            rows.append(row)
+            speeds.append(speed)
+            keep(row)
             left_s = (time.monotonic() - began) / len(rows) * (len(asked) - len(rows))
             done = f"{len(rows)} of {len(asked)}: {rows[-1]['title']}, {role}: {rows[-1]['verdict'] or 'measured'}"
             note(f"{done}; about {left_s:.0f} s left")
@@ -93,6 +91,7 @@ def measure_switches(
         is_stopped = True
     finally:
         engine.close()
+    take_back(rows, speeds)
     return {
         "environment": bench.environment or engine.describe(),
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -123,42 +122,41 @@ class _Bench:
         """What the plain models compute in; both names where they differ."""
         return " and ".join(dict.fromkeys(run.info.models[role].dtype for role, run in self._plain.items()))
 
-    def row(self, variant: Variant, role: str) -> dict[str, Any]:
-        """Measures one row. Raises Cancelled when stopped, UserError when the plain model does not run."""
+    def row(self, variant: Variant, role: str) -> tuple[dict[str, Any], Verdict | None]:
+        """Measures one row, and the speed of its stages.
+
+        Raises Cancelled when stopped, UserError when the plain model does not run.
+        """
         plain = self._plain_run(role)
         basis = Basis(plain.info.models[role], plain.info.lengths[role])
         on, off = variant.on.resolved(basis), variant.off.resolved(basis)
         head = head_of(variant, title_of(variant, on), role, plain)
         if variant.families is not None and basis.facts.family not in variant.families:
             owners = " and ".join(variant.families)
-            return row_without(head, f"Only {owners} has this; {basis.facts.name} is of family {basis.facts.family}.")
+            reason = f"Only {owners} has this; {basis.facts.name} is of family {basis.facts.family}."
+            return row_without(head, reason), None
         try:
             return self._measure(variant, head, role, off, on)
         except NotHereError as problem:
-            return row_without(head, str(problem))
+            return row_without(head, str(problem)), None
 
     def _measure(
         self, variant: Variant, head: dict[str, Any], role: str, off: VariantChange, on: VariantChange
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], Verdict | None]:
         plain, is_alone = self._plan.plain(role), variant.loads_other_weights
         requests = [change.applied(plain, role) for change in (off, on)]
         firsts = [self._first(request, role, alone=is_alone) for request in requests]
         for request in requests:
             self._run(request)
-        turns = in_turns(self._plan.repeat, lambda is_on: self._run(requests[is_on]))
+        schedule = TurnSchedule()
+        runs: tuple[list[RunLog], list[RunLog]] = ([], [])
+        for _ in range(self._plan.repeat):
+            for turn, side in schedule.draw((0, 1)):
+                runs[side].append(self._run(replace(requests[side], turn=turn)))
         if is_alone:
             self._engine.close()
-        sides = [
-            side_of(first, runs, variant.stages, is_alone=is_alone) for first, runs in zip(firsts, turns, strict=True)
-        ]
-        info, plain_warnings = firsts[1].info, firsts[0].info.warnings
-        return row_of(
-            head,
-            variant.expects,
-            *sides,
-            peak_of="allocated" if info.memory.peak_allocated_bytes else "rss",
-            warnings=[line for line in info.warnings if line not in plain_warnings],
-        )
+        off, on = (MeasuredSide(first, made, is_alone) for first, made in zip(firsts, runs, strict=True))
+        return row_of(head, variant.expects, off, on)
 
     def _first(self, request: RunRequest, role: str, *, alone: bool) -> RunLog:
         """The run that loads and compiles, and gives the answer as far as the model wants it to go."""

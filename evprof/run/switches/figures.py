@@ -1,89 +1,60 @@
-"""Figures of interleaved runs with a switch on and off: speed, memory, agreement, and a verdict.
+"""Figures of a switch on and off that ran in turns: speed, memory, agreement, and a verdict.
 
-A ratio is off / on, so above 1 is faster.
+A speed is off / on, so above 1 is faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.core.vocabulary.figures import is_clear
 from evprof.metrics.comparison.differences import TOKEN_MATCH_DEFINITION
-from evprof.metrics.estimates.estimates import Observation
-from evprof.metrics.estimates.estimates import verdict as compared
+from evprof.metrics.estimates.estimates import Read, Verdict, marked, observe, verdict
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import WITHOUT_LOAD, stage_total_ms, total_ms
 from evprof.run.switches.variants import Expectation, Variant, VariantChange
 
-T = TypeVar("T")
-
-MARGIN = 0.02
-"""A smaller difference counts as none."""
-
-AS_EXPECTED, MORE, LESS, NO_GAIN, SLOWER, FASTER = "as expected", "more", "less", "no gain", "slower", "faster"
-NOT_HERE = "not here"
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """off / on of one duration: the median of the pairs' ratios, its 95 % interval, and both sides' medians in ms."""
-
-    off_ms: float
-    on_ms: float
-    median: float
-    ci95: tuple[float, float] | None
+AS_EXPECTED, MORE, LESS, SLOWER, FASTER = "as expected", "more", "less", "slower", "faster"
+NOT_CLEAR, NOT_HERE = "not clear", "not here"
 
 
 @dataclass(frozen=True)
 class MeasuredSide:
-    """A switch on, or off: the times of its turns, whole and of the stages that the switch is for, in ms.
+    """A switch on, or off: the first run, whose answer ends where the model ends, and the runs of the turns, whose
+    answers are equally long. `is_alone`: no other model was in memory in the first.
 
-    `answer` are the token ids of the first turn, which ends where the model ends; `first_stage_ms` is that turn's time.
-    Bytes are of the weights, of the last turn's caches, and of the highest peak.
+    Weights and caches are of the last run, both models' where two take part; the peak is the highest.
     """
 
-    whole_ms: Sequence[float | None]
-    stage_ms: Sequence[float | None]
-    answer: Sequence[int]
-    setup_ms: float | None
-    first_stage_ms: float | None
-    weights_bytes: int | None
-    kv_bytes: int | None
-    peak_bytes: int | None
+    first: RunLog
+    runs: Sequence[RunLog]
+    is_alone: bool
 
+    @property
+    def answer(self) -> list[int]:
+        return [token.token_id for token in self.first.tokens]
 
-def in_turns(repeat: int, make: Callable[[bool], T]) -> tuple[list[T], list[T]]:
-    """What `make` gives for off and for on, one after the other; every other pair begins with on."""
-    made: tuple[list[T], list[T]] = ([], [])
-    for index in range(repeat):
-        for is_on in (False, True) if index % 2 == 0 else (True, False):
-            made[is_on].append(make(is_on))
-    return made
+    @property
+    def weights_bytes(self) -> int | None:
+        return self.runs[-1].info.memory.weights_bytes
 
+    @property
+    def kv_bytes(self) -> int | None:
+        last = self.runs[-1]
+        caches = [count for role in last.info.kv if (count := measured_bytes(last, role)) is not None]
+        return sum(caches) if caches else None
 
-def side_of(first: RunLog, runs: Sequence[RunLog], stages: Sequence[str], *, is_alone: bool) -> MeasuredSide:
-    """A side by its first run and its timed ones; `is_alone`: no other model was in memory in the first.
-
-    Weights and caches are the whole run's: both models' where two take part. The timed answers are equally long.
-    """
-    last = runs[-1]
-    caches = [count for role in last.info.kv if (count := measured_bytes(last, role)) is not None]
-    memories = [run.info.memory for run in ([first] if is_alone else runs)]
-    peaks = [peak for memory in memories if (peak := memory.peak_allocated_bytes or memory.peak_rss_bytes) is not None]
-    return MeasuredSide(
-        [total_ms(run, WITHOUT_LOAD) for run in runs],
-        [stages_ms(run, stages) for run in runs],
-        [token.token_id for token in first.tokens],
-        setup_ms(first),
-        stages_ms(first, stages),
-        last.info.memory.weights_bytes,
-        sum(caches) if caches else None,
-        max(peaks, default=None),
-    )
+    @property
+    def peak_bytes(self) -> int | None:
+        memories = [run.info.memory for run in ([self.first] if self.is_alone else self.runs)]
+        return max(
+            (peak for memory in memories if (peak := memory.peak_allocated_bytes or memory.peak_rss_bytes) is not None),
+            default=None,
+        )
 
 
 def setup_ms(run: RunLog) -> float | None:
@@ -93,18 +64,8 @@ def setup_ms(run: RunLog) -> float | None:
     return sum(known) if known else None
 
 
-def pair_ratio(off_ms: Sequence[float | None], on_ms: Sequence[float | None]) -> Ratio | None:
-    """The ratio of durations measured in turns; None when there is no complete pair or a duration of 0."""
-    whole = [(off, on) for off, on in zip(off_ms, on_ms, strict=True) if off is not None and on]
-    if not whole:
-        return None
-    sides = [[Observation(pair[side], turn=turn) for turn, pair in enumerate(whole)] for side in (0, 1)]
-    found = compared(sides[1], sides[0])
-    middle = median([off / on for off, on in whole])
-    interval = found.interval if found else None
-    if interval is not None:
-        interval = min(interval[0], middle), max(interval[1], middle)
-    return Ratio(median([off for off, _ in whole]), median([on for _, on in whole]), middle, interval)
+def speed_of(off: MeasuredSide, on: MeasuredSide, read: Read) -> Verdict | None:
+    return verdict(observe(on.runs, read), observe(off.runs, read))
 
 
 def stages_ms(run: RunLog, names: Sequence[str]) -> float | None:
@@ -113,19 +74,26 @@ def stages_ms(run: RunLog, names: Sequence[str]) -> float | None:
     return None if None in parts else sum(part for part in parts if part is not None)
 
 
-def verdict(stage: Ratio | None, expects: Expectation | None) -> str | None:
-    """The word for a ratio of the stages a switch is for; None when the pairs give no interval."""
-    if stage is None or stage.ci95 is None:
+def word_of(speed: Verdict | None, expects: Expectation | None) -> str | None:
+    """The word for the speed of the stages that a switch is for; None without an interval."""
+    if speed is None or speed.ratio is None or speed.interval is None:
         return None
-    if not is_clear(stage.ci95) or abs(stage.median - 1) < MARGIN:
-        return NO_GAIN
-    if stage.median < 1:
+    if not speed.is_clear:
+        return NOT_CLEAR
+    if speed.ratio < 1:
         return SLOWER
     if expects is None:
         return FASTER
-    if stage.median < expects.low:
+    if speed.ratio < expects.low:
         return LESS
-    return MORE if stage.median > expects.high else AS_EXPECTED
+    return MORE if speed.ratio > expects.high else AS_EXPECTED
+
+
+def take_back(rows: Sequence[dict[str, Any]], speeds: Sequence[Verdict | None]) -> None:
+    """Leaves the words of those rows that are clear by Holm's correction over the whole table."""
+    for row, is_marked in zip(rows, marked(speeds), strict=True):
+        if row["verdict"] not in (None, NOT_HERE) and not is_marked:
+            row["verdict"] = NOT_CLEAR
 
 
 def agreement(off: Sequence[int], on: Sequence[int]) -> dict[str, Any]:
@@ -147,30 +115,31 @@ def row_of(
     expects: Expectation | None,
     off: MeasuredSide,
     on: MeasuredSide,
-    *,
-    peak_of: str,
-    warnings: Sequence[str] = (),
-) -> dict[str, Any]:
-    stage = pair_ratio(off.stage_ms, on.stage_ms)
+) -> tuple[dict[str, Any], Verdict | None]:
+    """The row, and the speed of the stages that the switch is for."""
+    read = partial(stages_ms, names=head["stages"])
+    stage = speed_of(off, on, read)
+    info, known = on.first.info, off.first.info.warnings
     sides = {"off": off, "on": on}
-    return {
+    row = {
         **head,
         "status": "measured",
         "reason": None,
-        "pairs": len(off.whole_ms),
-        **_ratio_json("run", pair_ratio(off.whole_ms, on.whole_ms)),
+        "pairs": len(off.runs),
+        **_ratio_json("run", speed_of(off, on, partial(total_ms, basis=WITHOUT_LOAD))),
         **_ratio_json("stage", stage),
         **{f"weights_{name}_bytes": side.weights_bytes for name, side in sides.items()},
         **{f"kv_{name}_bytes": side.kv_bytes for name, side in sides.items()},
         **{f"peak_{name}_bytes": side.peak_bytes for name, side in sides.items()},
-        "peak_of": peak_of,
+        "peak_of": "allocated" if info.memory.peak_allocated_bytes else "rss",
         "agreement": agreement(off.answer, on.answer),
-        "setup_off_ms": off.setup_ms,
-        "setup_on_ms": on.setup_ms,
-        "first_stage_on_ms": on.first_stage_ms,
-        "verdict": verdict(stage, expects),
-        "warnings": list(warnings),
+        "setup_off_ms": setup_ms(off.first),
+        "setup_on_ms": setup_ms(on.first),
+        "first_stage_on_ms": read(on.first),
+        "verdict": word_of(stage, expects),
+        "warnings": [line for line in info.warnings if line not in known],
     }
+    return row, stage
 
 
 def head_of(variant: Variant, title: str, role: str, plain: RunLog) -> dict[str, Any]:
@@ -212,10 +181,11 @@ def summary_of(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _ratio_json(name: str, ratio: Ratio | None) -> dict[str, Any]:
+def _ratio_json(name: str, speed: Verdict | None) -> dict[str, Any]:
+    on_ms, off_ms = speed.means if speed else (None, None)
     return {
-        f"{name}_off_ms": ratio.off_ms if ratio else None,
-        f"{name}_on_ms": ratio.on_ms if ratio else None,
-        f"{name}_speed": ratio.median if ratio else None,
-        f"{name}_speed_ci95": list(ratio.ci95) if ratio and ratio.ci95 else None,
+        f"{name}_off_ms": off_ms,
+        f"{name}_on_ms": on_ms,
+        f"{name}_speed": speed.ratio if speed else None,
+        f"{name}_speed_ci95": list(speed.interval) if speed and speed.interval else None,
     }
