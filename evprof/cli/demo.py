@@ -96,12 +96,11 @@ def run_headless(options: argparse.Namespace, console: Console) -> int:
     )
     from evprof.cli.run.text import print_turns
     from evprof.run.requests import demo_requests
-    from evprof.run.turns import USUAL_TURNS
 
     path = options.output or default_session_path()
     console.is_brief = not options.verbose
     with reserved_place(path), RecordedSession(path, console) as session:
-        session.run_in_turns(demo_requests(), USUAL_TURNS)
+        session.run(*demo_requests())
     code = conclude(session, console, tell=None if options.verbose else print_turns)
     if session.problem is None:
         console.note(f"picture of it: evprof gui {path} --screenshot demo.png")

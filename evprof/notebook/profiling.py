@@ -31,7 +31,7 @@ def profile(asked: Mapping[str, Any], output: Path | None, *, in_process: bool, 
     cannot be carried out and where not a single run began.
     """
     from evprof.cli import preflight
-    from evprof.cli.run.command import carry_out, requests_of
+    from evprof.cli.run.command import requests_of
     from evprof.cli.run.recorded_session import RecordedSession, note_models, reserved_place
 
     options = options_of(asked)
@@ -49,7 +49,7 @@ def profile(asked: Mapping[str, Any], output: Path | None, *, in_process: bool, 
                 timeout_s=options.timeout,
                 is_apart=not in_process,
             ) as recorded:
-                carry_out(recorded, requests)
+                recorded.run(*requests)
             note_models(recorded, requests)
         if recorded.problem:
             raise UserError(recorded.problem)

@@ -33,33 +33,25 @@ def request_again(run: RunLog, mode: str, repeat: int) -> RunRequest:
 
 def requests_beside(run: RunLog) -> list[RunRequest]:
     """A run and the target alone in turns, which is what a verdict on the run needs."""
-    return requests_in_turns([request_again(run, mode, 1) for mode in ("target", run.info.mode)])
+    return requests_in_turns([request_again(run, mode, USUAL_TURNS) for mode in ("target", run.info.mode)])
 
 
-def requests_in_turns(
-    requests: Sequence[RunRequest], turns: int = USUAL_TURNS, order: random.Random | None = None
-) -> list[RunRequest]:
-    """Warm-ups of all requests, then so many turns of them, then their profiled runs.
+def requests_in_turns(requests: Sequence[RunRequest], order: random.Random | None = None) -> list[RunRequest]:
+    """Warm-ups of all requests, then as many turns as the first is repeated, then the profiled runs.
 
     `group_id` counts the requests from 1. In turns an engine warms a model up only where it had to be loaded again.
     """
     schedule = TurnSchedule(order)
-    numbered = [replace(request, group_id=number) for number, request in enumerate(requests, 1)]
-    drawn = [
-        replace(
-            request,
-            repeat=1,
-            first_repeat=request.first_repeat + turn.number,
-            warmup=0 if request.warmup == 0 else None,
-            turn=turn,
-        )
-        for _ in range(turns)
-        for turn, request in schedule.draw(numbered, lambda request: len(mode_of(request.mode).answering))
+    aside = [
+        replace(request, group_id=number, repeat=0, turn=schedule.start) for number, request in enumerate(requests, 1)
     ]
-    aside = [replace(request, repeat=0, turn=schedule.start) for request in numbered]
-    profiled = [replace(request, warmup=0) for request in aside if request.trace is not None or request.nvtx]
-    plain = [replace(request, trace=None, nvtx=False) for request in (*aside, *drawn)]
-    return [request for request in plain if request.repeat or request.warmup != 0] + profiled
+    plain = [replace(request, trace=None, nvtx=False) for request in aside]
+    found = [request for request in plain if request.warmup != 0]
+    for number in range(requests[0].repeat):
+        for turn, request in schedule.draw(plain, lambda request: len(mode_of(request.mode).answering)):
+            warmup = 0 if request.warmup == 0 else None
+            found.append(replace(request, repeat=1, first_repeat=number, warmup=warmup, turn=turn))
+    return found + [replace(request, warmup=0) for request in aside if request.trace is not None or request.nvtx]
 
 
 def _choice(model: ModelFacts | None) -> ModelChoice | None:
@@ -130,6 +122,6 @@ def demo_requests() -> list[RunRequest]:
     speculation = SpeculationSettings(drafter, str(head.folder) if head else None, _DRAFTED)
     speculative = GenerationSettings(speculation=speculation)
     return [
-        RunRequest("side-by-side", sample, draft, target, warmup=None),
-        RunRequest("speculative", sample, draft, target, speculative, warmup=1),
+        RunRequest("side-by-side", sample, draft, target, warmup=None, repeat=USUAL_TURNS),
+        RunRequest("speculative", sample, draft, target, speculative, warmup=1, repeat=USUAL_TURNS),
     ]

@@ -11,8 +11,8 @@ from evprof.core.run_info import Turn
 
 T = TypeVar("T")
 
-USUAL_TURNS, USUAL_PROCESSES = 5, 3
-"""Turns of one engine process, and otherwise engine processes, from which on differences have an interval."""
+USUAL_TURNS = 5
+"""Turns of one engine process from which on differences have an interval."""
 
 
 class TurnSchedule:

@@ -18,8 +18,8 @@ from evprof.run.turns import TurnSchedule
 MODES = ("draft", "target", "side-by-side", "speculative")
 
 
-def request_of(mode: str, warmup: int | None = None) -> RunRequest:
-    return RunRequest(mode, Sample("e.npy", "v.mp4"), ModelChoice("d"), ModelChoice("t"), warmup=warmup)
+def request_of(mode: str, repeat: int, warmup: int | None = None) -> RunRequest:
+    return RunRequest(mode, Sample("e.npy", "v.mp4"), ModelChoice("d"), ModelChoice("t"), warmup=warmup, repeat=repeat)
 
 
 def test_all_orders_occur_equally_often() -> None:
@@ -32,7 +32,7 @@ def test_all_orders_occur_equally_often() -> None:
 
 @given(st.lists(st.sampled_from(MODES), min_size=1, unique=True), st.integers(1, 8), st.integers())
 def test_every_turn_holds_every_configuration_once_after_all_warm_ups(modes: list[str], turns: int, seed: int) -> None:
-    listed = requests_in_turns([request_of(mode) for mode in modes], turns, random.Random(seed))
+    listed = requests_in_turns([request_of(mode, turns) for mode in modes], random.Random(seed))
     for request in listed:
         request.validate()
     aside, measured = listed[: len(modes)], listed[len(modes) :]
@@ -55,9 +55,9 @@ def test_every_turn_holds_every_configuration_once_after_all_warm_ups(modes: lis
 
 def test_profiled_runs_come_last_and_no_warm_up_where_none_is_asked_for() -> None:
     traced = RunRequest(
-        "target", Sample(video_path="v.mp4"), target=ModelChoice("t"), warmup=None, trace=TraceSettings("traces")
+        "target", Sample(video_path="v.mp4"), target=ModelChoice("t"), warmup=None, repeat=2, trace=TraceSettings("t")
     )
-    listed = requests_in_turns([traced, request_of("draft", warmup=0)], 2, random.Random(1))
+    listed = requests_in_turns([traced, request_of("draft", 2, warmup=0)], random.Random(1))
     assert [request.repeat for request in listed] == [0, 1, 1, 1, 1, 0]
     assert [request.trace is not None for request in listed] == [False] * 5 + [True]
     assert [request.warmup for request in listed if request.mode == "draft"] == [0, 0]

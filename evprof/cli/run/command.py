@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,10 +37,9 @@ from evprof.core.vocabulary.setting import Situation
 from evprof.core.vocabulary.settings import SETTINGS
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, check_mode, drafter_of
-from evprof.run.turns import USUAL_PROCESSES, USUAL_TURNS
+from evprof.run.turns import USUAL_TURNS
 
 if TYPE_CHECKING:
-    from evprof.cli.run.recorded_session import RecordedSession
     from evprof.core.records import BatchRow
 
 _MOST_AT_ONCE = 256
@@ -140,15 +139,13 @@ class RunCommand(Command):
             preflight.check_request(request)
         for sentence in idle_sentences(options, requests):
             console.warn(sentence)
-        for sentence in _too_few(options, requests):
-            console.note(sentence)
         if options.output is None:
             recorded.tidy_autosaved(console)
         path = options.output or recorded.default_session_path()
         with recorded.reserved_place(path):
             processes, timeout_s = options.processes or 1, options.timeout
             with recorded.RecordedSession(path, console, processes=processes, timeout_s=timeout_s) as session:
-                carry_out(session, requests)
+                session.run(*requests)
             recorded.note_models(session, requests)
             is_whole = bool(sizes) and not session.problem
             most = max(requests, key=lambda request: len(request.reading_roles))
@@ -229,14 +226,6 @@ def requests_of(options: argparse.Namespace) -> list[RunRequest]:
     return requests
 
 
-def carry_out(session: RecordedSession, requests: Sequence[RunRequest]) -> None:
-    """Runs a request alone, or several in as many turns as they have repetitions."""
-    if len(requests) == 1:
-        session.run(requests[0])
-    else:
-        session.run_in_turns(requests, requests[0].repeat)
-
-
 def idle_sentences(options: argparse.Namespace, requests: Sequence[RunRequest]) -> list[str]:
     """Of every setting that was given and changes nothing in any of these runs: its option, and why."""
     found: dict[str, list[str]] = {}
@@ -245,15 +234,6 @@ def idle_sentences(options: argparse.Namespace, requests: Sequence[RunRequest]) 
         for key in given_settings(options):
             found.setdefault(SETTINGS[key].flag, []).append(SETTINGS[key].idle(here))
     return [f"{flag} changes nothing here: {reasons[0]}" for flag, reasons in found.items() if all(reasons)]
-
-
-def _too_few(options: argparse.Namespace, requests: Sequence[RunRequest]) -> Iterator[str]:
-    """What a measurement in turns needs before differences can be called."""
-    if len(requests) > 1 and requests[0].repeat < USUAL_TURNS and (options.processes or 1) < USUAL_PROCESSES:
-        yield (
-            f"No difference is called from fewer than {USUAL_TURNS} turns in one process: leave --repeat out, or add "
-            f"--processes {USUAL_PROCESSES}."
-        )
 
 
 def _sample(options: argparse.Namespace) -> Sample:

@@ -167,27 +167,19 @@ class RecordedSession:
                 # The runs are still in memory: they are printed, and the exit code tells.
                 self.problem = error.sentence
 
-    def run(self, request: RunRequest) -> list[RunLog]:
-        """Carries the request out with progress shown, in every engine process; returns its runs, whatever became of
-        them."""
-        return self._carry_out(lambda: [request])
+    def run(self, *requests: RunRequest) -> None:
+        """Carries one request out, or several in turns, in every engine process, with progress shown.
 
-    def run_in_turns(self, requests: Sequence[RunRequest], turns: int) -> list[RunLog]:
-        """Carries several requests out in so many turns in every engine process; one that fails leaves the turns."""
-        return self._carry_out(lambda: requests_in_turns(requests, turns))
-
-    def _carry_out(self, plan: Callable[[], Sequence[RunRequest]]) -> list[RunLog]:
-        before = set(self.book.runs)
+        A request with a run that failed leaves the turns.
+        """
         with stop_flag() as stop:
             for number in range(self._processes):
                 self._begin(number)
-                self._run_all(plan(), number, stop)
+                self._run_all(requests_in_turns(requests) if len(requests) > 1 else requests, number, stop)
                 self.is_stopped = stop.is_set() or self._runner.is_stopping
                 if self.is_stopped:
                     break
-        runs = [run for run_id, run in self.book.runs.items() if run_id not in before]
-        self._next_group_id = max([self._next_group_id, *(run.info.group_id + 1 for run in runs)])
-        return runs
+        self._next_group_id += len(requests)
 
     def _begin(self, number: int) -> None:
         if self._processes > 1 and isinstance(self._runner, ProcessRunner):
@@ -202,12 +194,10 @@ class RecordedSession:
         for request in requests:
             if stop.is_set() or self._runner.is_stopping:
                 return
-            at = request.turn and request.repeat and not number and (request.turn.number, request.turn.place)
-            if at == (0, 0):
+            if not number and request.turn and request.repeat and not request.turn.place:
+                if request.turn.number == 1:
+                    self._say_time_left(repeats, time.monotonic() - began_s)
                 began_s = time.monotonic()
-            elif at == (1, 0):
-                turns = max(request.turn.number for request in requests if request.turn) + 1
-                self._say_time_left(turns, time.monotonic() - began_s)
             if request.group_id in failed:
                 continue
             group_id = self._next_group_id + request.group_id - 1

@@ -78,7 +78,7 @@ class PairBench:
 def measure_parallel_prefill(bench: PairBench, emit: Emit) -> None:
     """A row: how long the draft worked inside the target's prefill, what it drafted there, what that cost both."""
     requests = [bench.request(mode) for mode in ("draft", "target", "parallel-prefill")]
-    runs = bench.runs(requests_in_turns(requests, bench.repeat))
+    runs = bench.runs(requests_in_turns(requests))
     counted = [run for run in runs if not run.info.warmup]
     both = [run for run in counted if run.info.mode == "parallel-prefill"]
     windows = [figures for run in both if (figures := window_of(run, counted)) is not None]
