@@ -71,7 +71,12 @@ def abandoned() -> list[Autosaved]:
 
 
 def take_up(path: Path) -> None:
-    """Closes an abandoned session, so that it is one like any other. Raises UserError when it cannot be written."""
+    """Closes a session that a killed program left, so that it is one like any other; leaves every other file alone.
+
+    Raises UserError when it cannot be written.
+    """
+    if path.parent != autosave_folder() or not path.exists() or is_written(path) or not _looked_at(path).is_abandoned:
+        return
     try:
         SessionFile(path).close()
     except sqlite3.Error as error:

@@ -22,7 +22,7 @@ from PySide6.QtCore import (
     QtMsgType,
     qInstallMessageHandler,
 )
-from PySide6.QtWidgets import QApplication, QInputDialog
+from PySide6.QtWidgets import QApplication, QInputDialog, QMessageBox
 
 from evprof.core.protocols import Clock, RunEnded, RunStarted, monotonic_ns
 from evprof.core.recording import RecordLog
@@ -85,7 +85,8 @@ def no_window_left(application: QApplication, qt_warnings_fail: None) -> None:
 
 @pytest.fixture(autouse=True)
 def no_modal_dialog(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A question for a line of text is answered with Cancel; an open dialog would block the test."""
+    """A dialog would block the test: a question for a text is answered with Cancel, whether to quit with Close."""
+    monkeypatch.setattr(QMessageBox, "question", lambda *_, **__: QMessageBox.StandardButton.Close)
     monkeypatch.setattr(QInputDialog, "getText", lambda *_, **__: ("", False))
 
 

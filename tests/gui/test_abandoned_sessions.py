@@ -37,3 +37,14 @@ def test_they_are_told_and_one_is_opened(application, window, killed, wait_until
     window.messages.act()
     wait_until(lambda: window.session.path == killed[0])
     assert [one.path for one in abandoned()] == killed[1:]
+
+
+def test_they_are_among_the_cards_of_the_start_page(window, killed, wait_until) -> None:
+    window.welcome.open()
+    sessions = window.welcome.page.sessions
+    wait_until(sessions.count)
+    texts = [sessions.item(row).text().split(" · ")[0] for row in range(sessions.count())]
+    assert texts[:2] == ["recovered session"] * 2
+    window.welcome.page.session_chosen.emit(str(killed[1]))
+    wait_until(lambda: window.session.path == killed[1])
+    assert [one.path for one in abandoned()] == killed[:1]

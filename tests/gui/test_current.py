@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -13,20 +14,23 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
 
 from benchmarks.part_files import write_results
 from evprof.core.protocols import RequestEnded, RunEnded, RunStarted, monotonic_ns
 from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, DRAFT, TARGET, SpanRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_info import FINISHED, RunInfo
+from evprof.core.run_info import CANCELLED, FINISHED, RunInfo
 from evprof.core.vocabulary.modes import MODES, mode_of
 from evprof.loaders.bundled import bundled_samples
 from evprof.run.legacy_import import import_files
+from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import open_session
 from example_counts import examples
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
+from ui.defects import defect_net
 from ui.players.clip_range import ClipRange
 from ui.run_facts.run_text import mode_name
 from ui.runs import pair_figures
@@ -36,7 +40,9 @@ from ui.state.current import NO_RUNS
 from ui.style.theme import ThemeHolder
 from ui.widgets.line_list import LineList
 from ui.widgets.message_bar import UNDO
+from ui.window import app
 from ui.window.main_window import MainWindow
+from whole_session import read_session
 
 SEQUENCES = int(os.environ.get("EVPROF_SEQUENCES", "0"))
 """How many sequences are tried; 0: as many as the profile says."""
@@ -59,23 +65,29 @@ class Engine:
     def submit(self, request: RunRequest) -> None:
         self.request = request
         self.taken.append(request)
-        for run_id, role in self._runs():
+        for run_id, repeat, role in self._runs():
             facts = SCRIPTED_DRAFT.facts if role == DRAFT else SCRIPTED_TARGET.facts
-            info = RunInfo(run_id, request.group_id, 0, role, request.mode, request.settings, request.sample)
+            info = RunInfo(run_id, request.group_id, repeat, role, request.mode, request.settings, request.sample)
             info.models[role] = facts
             info.environment["place"] = len(self.taken) - 1
             self.recording.post(RunStarted(run_id, info))
 
-    def finish(self) -> None:
-        for run_id, _ in self._runs():
-            self.recording.post(RunEnded(run_id, FINISHED, None, {"start_ns": 0, "end_ns": 1_000_000}))
+    def finish(self, last: str = FINISHED) -> None:
+        """`last` is the status of the last run."""
+        runs = self._runs()
+        for run_id, _, _ in runs:
+            status = last if run_id == runs[-1][0] else FINISHED
+            self.recording.post(RunEnded(run_id, status, None, {"start_ns": 0, "end_ns": 1_000_000}))
         if self.request is not None:
             self.recording.post(RequestEnded(self.request.first_run_id))
         self.request = None
 
-    def _runs(self) -> list[tuple[int, str]]:
-        request = self.request
-        return [] if request is None else list(enumerate(mode_of(request.mode).answering, request.first_run_id))
+    def _runs(self) -> list[tuple[int, int, str]]:
+        """Number, repeat and role."""
+        if (request := self.request) is None:
+            return []
+        roles = [(repeat, role) for repeat in range(request.repeat) for role in mode_of(request.mode).answering]
+        return [(run_id, *one) for run_id, one in enumerate(roles, request.first_run_id)]
 
     def stop(self) -> None: ...
 
@@ -324,3 +336,94 @@ def test_no_figure_of_another_session_stands_under_a_new_title(
         go_on.set()
     wait_until(lambda: window.comparison.table.rows)
     assert "70" in window.comparison.means.text()
+
+
+def test_the_last_complete_pair_is_shown_after_a_stop(window: MainWindow) -> None:
+    """It was the pair that was cut off, beside which the comparison had no B."""
+    engine = Engine(window.session.recording)
+    window.controller.attach_host(engine)
+    window.toolbar.form.take("repeat", 2)
+    window.toolbar.run()
+    window.controller.pull()
+    engine.finish(CANCELLED)
+    window.controller.pull()
+    assert window.selection.runs == (1, 2)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_empty_column_asks_for_a_second_run(window: MainWindow, session_file: Path, side: int) -> None:
+    window.session.read(session_file)
+    window.following.show_run(3)
+    assert window.selection.runs == (3, 3)
+    window.runs.put((3,), side)
+    assert window.selection.runs == ((3, None), (None, 3))[side]
+    column = (window.pair.right, window.pair.left)[side]
+    assert "Drag a second run here to compare it with run 3." in [
+        label.text() for label in column.empty.findChildren(QLabel)
+    ]
+
+
+@pytest.mark.parametrize(("answer", "is_open"), [("Cancel", True), ("Close", False)])
+def test_quitting_during_a_measurement_asks(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch, answer: str, *, is_open: bool
+) -> None:
+    asked: list[str] = []
+
+    def question(*of: Any) -> QMessageBox.StandardButton:
+        asked.append(of[2])
+        return getattr(QMessageBox.StandardButton, answer)
+
+    monkeypatch.setattr(QMessageBox, "question", question)
+    window.controller.attach_host(Engine(window.session.recording))
+    window.toolbar.run()
+    window.toolbar.run()
+    window.actions_by_name["quit"].trigger()
+    assert asked == [
+        "A measurement is not finished. What was measured so far is kept. 1 run in the queue will not begin."
+    ]
+    assert window.isVisible() == is_open
+    window.leave()
+    assert len(asked) == 1
+    assert not window.isVisible()
+
+
+def test_a_window_that_is_told_to_end_keeps_its_theme_and_is_no_crash(
+    themes: ThemeHolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(defect_net, "log_folder", lambda: tmp_path)
+    kept = QSettings(str(tmp_path / "evprof.ini"), QSettings.Format.IniFormat)
+    window = MainWindow(themes, kept)
+    window.show()
+    window.controller.attach_host(Engine(window.session.recording))
+    window.toolbar.run()
+    with app._watched(window, None):
+        assert list(tmp_path.glob("*.txt"))
+        themes.toggle()
+        signal.raise_signal(signal.SIGTERM)
+        wait_until(lambda: not window.isVisible())
+    assert not list(tmp_path.glob("*.txt"))
+    assert kept.value("window/theme") == "light"
+    window.deleteLater()
+
+
+def test_a_session_is_opened_with_its_last_good_run(window: MainWindow, session_file: Path) -> None:
+    recording = read_session(session_file)
+    with SessionWriter(recording, session_file, skips_existing=True):
+        recording.post(RunStarted(5, RunInfo(5, 9, 0, TARGET, "target")))
+        recording.post(RunEnded(5, CANCELLED))
+    window.session.read(session_file)
+    assert window.controller.runs[5].info.status == CANCELLED
+    assert window.selection.runs == (None, 4)
+
+
+def test_a_session_that_another_evprof_records_is_called_a_copy(
+    window: MainWindow, session_file: Path, tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
+    with SessionWriter(read_session(session_file), session_file, skips_existing=True) as other:
+        other.claim()
+        window.session.read(session_file)
+        assert window.windowTitle() == "scripted.evprof (read-only copy) – evprof"
+        assert window.messages.shown is not None
+        assert "Another evprof records this session." in window.messages.shown.sentence
+        window.session.save_as(tmp_path / "own.evprof")
+        wait_until(lambda: window.windowTitle() == "own.evprof – evprof")

@@ -240,8 +240,11 @@ class ModelColumn:
 
     def explain_absence(self, other: ShownModel | None) -> None:
         """Says why there is no model on this side: no run yet, or the other side's run has none here."""
-        if other is None or takes_draft_model(other.run) or not mode_of(other.run.info.mode).is_paired:
+        is_alone = other is not None and mode_of(other.run.info.mode).is_paired and not takes_draft_model(other.run)
+        if other is None or not (is_alone or other.run.info.is_over):
             self._absence = "No answer yet", _EMPTY[self.side]
+        elif not is_alone:
+            self._absence = "No run here", f"Drag a second run here to compare it with run {other.run.run_id}."
         elif other.run.info.imported is not None:
             self._absence = "No event model in this run", "The file does not tell what its server drafts with."
         else:

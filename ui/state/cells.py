@@ -65,10 +65,10 @@ def typical_pair(runs: Mapping[int, RunLog], cell: str) -> RunPair:
 
 
 def newest_pair(runs: Mapping[int, RunLog]) -> tuple[RunPair, str]:
-    """The pair of columns that a session is opened with, and whose cell's it is: the newest run that is no warm-up and
-    no trace; where that is one of a suite, its cell, for a suite's last run says little."""
+    """The pair of columns that a session is opened with, and whose cell's it is: the newest run that finished and is no
+    warm-up and no trace; where that is one of a suite, its cell, for a suite's last run says little."""
     plain = [run_id for run_id, run in runs.items() if not (run.info.warmup or run.info.profiled)]
-    finished = [run_id for run_id in plain if runs[run_id].info.status == FINISHED and runs[run_id].info.cell]
+    finished = [run_id for run_id in plain if runs[run_id].info.status == FINISHED]
     last = next(reversed(finished or plain or list(runs)), None)
     if last is None:
         return (None, None), ""
@@ -83,7 +83,9 @@ def typical_repeat(runs: Mapping[int, RunLog], run_ids: Iterable[int]) -> int:
     from evprof.metrics.configurations.gathering import Configuration, is_comparable, typical_run, warm_of
 
     members = [runs[run_id] for run_id in run_ids if run_id in runs]
+    cut = {(run.info.group_id, run.info.repeat) for run in members if run.info.status != FINISHED}
     done = [run for run in members if run.info.status == FINISHED and is_comparable(run)]
+    done = [run for run in done if (run.info.group_id, run.info.repeat) not in cut] or done
     for role in (TARGET, DRAFT):
         found = warm_of([run for run in done if run.info.role == role])
         if found:

@@ -17,6 +17,7 @@ from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
+from evprof.session.presence import is_written
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -49,6 +50,9 @@ class WindowSession(QObject):
         super().__init__(parent)
         self.recording = RecordLog()
         self.path: Path | None = None
+        self.is_copy = False
+        """Whether another evprof writes the file, so that this window holds a copy of what was in it."""
+
         self.facts: dict[str, Any] = {}
         self.refusal: Callable[[], str] = lambda: ""
         self.refusal_to_leave: Callable[[], str] = lambda: ""
@@ -62,7 +66,8 @@ class WindowSession(QObject):
 
     @property
     def title(self) -> str:
-        return self.path.name if self.path is not None else "unsaved session (autosaved)"
+        name = self.path.name if self.path is not None else "unsaved session (autosaved)"
+        return f"{name} (read-only copy)" if self.is_copy else name
 
     @property
     def file(self) -> Path | None:
@@ -107,6 +112,7 @@ class WindowSession(QObject):
     def open(self, path: Path) -> None:
         """Opens a session in the background; `opened` or `failed` tells, unless one that was asked for later is there
         before."""
+        from evprof.session.autosave import take_up
         from evprof.session.opened import open_session
 
         asked = self._ask()
@@ -114,6 +120,7 @@ class WindowSession(QObject):
 
         def work() -> None:
             try:
+                take_up(path)
                 session = open_session(path)
                 _read_ahead(session.runs)
             except UserError as error:
@@ -164,6 +171,7 @@ class WindowSession(QObject):
         self.leaving.emit()
         self.close()
         self.recording, self.path, self.facts = recording, path, dict(facts or {})
+        self.is_copy = path is not None and is_written(path)
         self.opened.emit(recording)
 
     def save_as(self, path: Path) -> None:
@@ -178,7 +186,7 @@ class WindowSession(QObject):
         error = done.exception()
         if error is None:
             if writer is self._writer:  # else another session has taken its place meanwhile
-                self.path = done.result()
+                self.path, self.is_copy = done.result(), False
             self.saved.emit(str(done.result()))
         elif isinstance(error, UserError):
             self.failed.emit(error.sentence)

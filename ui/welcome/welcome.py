@@ -14,7 +14,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QPushButton, QWidget
 
 from evprof.core.texts import one_line, plain
-from evprof.session.autosave import autosave_folder
+from evprof.session.autosave import abandoned, autosave_folder
 from ui.state.newest_errand import NewestErrand
 from ui.state.recent import Recent
 from ui.state.run_controller import RunController
@@ -194,14 +194,17 @@ SHOWN = 6
 
 @dataclass(frozen=True)
 class RecentSession:
-    """A session file that exists, and when it was changed."""
+    """A session file that exists, and when it was changed. `is_recovered`: its program was killed."""
 
     path: Path
     changed_s: float
+    is_recovered: bool = False
 
     @property
     def name(self) -> str:
         """Its file's name; that of a session which has none of its own says nothing."""
+        if self.is_recovered:
+            return "recovered session"
         return "not saved yet" if self.path.parent == autosave_folder() else self.path.stem
 
     @property
@@ -210,12 +213,12 @@ class RecentSession:
 
 
 def look_up(recent: Recent) -> list[RecentSession]:
-    """Those that are there, the newest first. Reads files: for a thread."""
-    found: list[RecentSession] = []
-    for path in [Path(text) for text in recent.sessions]:
+    """Those that killed programs left and those that are there, the newest first. Reads files: for a thread."""
+    found = [RecentSession(one.path, one.changed_s, is_recovered=True) for one in abandoned()[:SHOWN]]
+    for path in [Path(text) for text in recent.sessions if Path(text) not in {one.path for one in found}]:
         with contextlib.suppress(OSError, ValueError):
             if path.is_file():
                 found.append(RecentSession(path, path.stat().st_mtime))
-        if len(found) == SHOWN:
+        if len(found) >= SHOWN:
             break
     return found

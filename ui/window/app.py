@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -110,7 +111,9 @@ def _watched(window: MainWindow, report: Report | None) -> Iterator[None]:
     net.spread()
     fault_file = FaultFile()
     fault_file.open()
+    before = signal.signal(signal.SIGTERM, lambda *_: QTimer.singleShot(0, window, window.leave))
     yield
+    signal.signal(signal.SIGTERM, before)
     net.fold()
     fault_file.close()
 

@@ -87,7 +87,7 @@ class MainWindow(WindowParts):
         super().__init__()
         self.holder = holder
         self._memory = WindowMemory(settings)
-        self._is_painted = False
+        self._is_painted = self._is_leaving = False
         self._is_divided = False
         self.current = CurrentState()
         self.selection = Selection(self, self.current)
@@ -405,6 +405,11 @@ class MainWindow(WindowParts):
         self.messages.post(f"{what} was deleted.", "info", UNDO, undo)
 
     def _show_title(self) -> None:
+        if self.session.is_copy:
+            self.messages.post(
+                "Another evprof records this session. Save this copy under another name (Ctrl+S) to run or edit.",
+                "warn",
+            )
         self.setWindowTitle(f"{one_line(self.session.title)} – evprof")
         self.status.set_session(self.session.title)
 
@@ -471,8 +476,16 @@ class MainWindow(WindowParts):
     def dropEvent(self, event: QDropEvent) -> None:
         self.drops.drop(event)
 
+    def leave(self) -> None:
+        """Closes without asking, for a program that is told to end."""
+        self._is_leaving = True
+        self.close()
+
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Ends the engine, saves what is left, remembers the layout."""
+        """Asks while something is measured; then ends the engine, saves what is left, remembers the layout."""
+        if not (self._is_leaving or self.dialogs.may_quit()):
+            event.ignore()
+            return
         for dialog in self.findChildren(QDialog):
             dialog.reject()  # which ends its threads
         self._memory.remember(self, self.body, self.holder)

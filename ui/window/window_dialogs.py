@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QDialog, QFileDialog, QMainWindow, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QMainWindow, QMessageBox, QWidget
 
+from evprof.core.units import count_text
 from ui.palette.box import Found, Lookup, PaletteBox, best, runs_source, settings_source
 from ui.runs.run_list import RunList
 from ui.samples.sample_list import SampleList
@@ -23,6 +24,7 @@ from ui.style.theme import ThemeHolder
 from ui.timeline.timeline_view import TimelineView
 from ui.widgets.message_bar import INFO, WARNING, MessageBar
 from ui.window.actions import WindowActions
+from ui.work.long_work import LongWork
 
 if TYPE_CHECKING:
     from evprof.session.autosave import Autosaved
@@ -37,6 +39,7 @@ class WindowParts(QMainWindow):
     controller: RunController
     following: RunFollowing
     holder: ThemeHolder
+    long_work: LongWork
     messages: MessageBar
     runs: RunList
     samples: SampleList
@@ -62,6 +65,20 @@ class WindowDialogs:
         path, _ = QFileDialog.getOpenFileName(self._window, "Open session", start, "Sessions (*.evprof);;All files (*)")
         if path:
             session.open(Path(path))
+
+    def may_quit(self) -> bool:
+        """Whether nothing is being measured, or a person ends it."""
+        window = self._window
+        waiting = len(window.controller.waiting)
+        if not (window.controller.is_busy or waiting or window.long_work.queue.at_work is not None):
+            return True
+        more = f" {count_text(waiting, 'run')} in the queue will not begin." if waiting else ""
+        sentence = f"A measurement is not finished. What was measured so far is kept.{more}"
+        buttons = QMessageBox.StandardButton.Close | QMessageBox.StandardButton.Cancel
+        asked = QMessageBox.question(
+            window, "Quit during a measurement?", sentence, buttons, QMessageBox.StandardButton.Cancel
+        )
+        return asked == QMessageBox.StandardButton.Close
 
     def show_keys(self) -> None:
         from ui.help.help_pages import ShortcutsDialog
@@ -140,12 +157,7 @@ class AbandonedSessions:
         title = "Open a session that was not closed"
         path, _ = QFileDialog.getOpenFileName(self._window, title, str(autosave_folder()), "Sessions (*.evprof)")
         if path:
-            self.open(Path(path))
-
-    def open(self, path: Path) -> None:
-        from evprof.session.autosave import take_up
-
-        self._session.in_background(lambda: take_up(path), lambda _: self._session.open(path))
+            self._session.open(Path(path))
 
 
 def trace_folder(session: WindowSession) -> Path:
