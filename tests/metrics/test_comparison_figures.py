@@ -65,7 +65,7 @@ def scaled(script, plain_writer, first: int, scales: Sequence[float], mode: str 
     """Runs of one request, a turn each, whose stages take `scales` times the plain run's."""
     runs = []
     for place, scale in enumerate(scales):
-        run = plain_writer(script(first + place, mode=mode, role=mode), scale=scale)
+        run = plain_writer(script(first + place, mode=mode, role="draft" if mode == "draft" else "target"), scale=scale)
         run.info.environment["engine_session"] = f"{place}"
         run.info.turn = Turn("series", place, first > 50)
         runs.append(run)
@@ -110,6 +110,16 @@ def test_columns_have_an_order_whatever_that_of_the_turns(script, plain_writer) 
     for run in runs:
         run.info.turn = None
     assert [column.run_id for column in configurations_of(runs)] == [1, 2, 3]
+
+
+def test_times_of_both_models_are_neither_better_nor_worse(script, plain_writer) -> None:
+    plain = scaled(script, plain_writer, 1, SIX)
+    both = scaled(script, plain_writer, 101, [2.01 * scale for scale in SIX], "speculative")
+    alone = scaled(script, plain_writer, 201, [2.01 * scale for scale in SIX])
+    for other, is_marked in ((both, False), (alone, True)):
+        rows = {row.metric: row for row in comparison_rows([plain, other])}
+        assert rows["total_ms"].judge(1) == "bad"
+        assert (rows["prefill_ms"].judge(1) == "bad") is is_marked
 
 
 def test_both_models_together_are_under_no_model_name(script, plain_writer) -> None:
