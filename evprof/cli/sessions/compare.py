@@ -35,9 +35,9 @@ Document = Mapping[str, Any]
 class CompareCommand(Command):
     """Compare runs of one or more sessions.
 
-    Repeats of one request are one column (median), and so are all samples and repeats of a suite's configuration (mean
-    over samples, ratios in pairs of samples that both measured). Warm-up, profiled, failed and cancelled runs are left
-    out. Totals count on a basis: end-to-end (the wall), without-load (reading the files left out), or model-only
+    Repeats of one request are one column (their mean), and so are all samples and repeats of a suite's configuration
+    (mean over samples, ratios in pairs of samples that both measured). Warm-up, profiled, failed and cancelled runs are
+    left out. Totals count on a basis: end-to-end (the wall), without-load (reading the files left out), or model-only
     (vision, prefill, decode). The generation ratio is the token-count ratio times the time-per-token ratio.
     """
 
