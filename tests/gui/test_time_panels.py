@@ -201,6 +201,8 @@ def test_every_picture_is_of_one_moment_and_no_lane_jumps(
         view.controller.pull()
         application.processEvents()
         drawn = view.screen().grabWindow(view.winId()).toImage()
+        for lane in view.lanes:
+            lane.refresh()
         assert _pixels(drawn) == _pixels(view.grab().toImage())
         assert {track.run.run_id for _, track in view.scene.shown} <= set(view.selection.runs)
         if view.scene.shown:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QEvent, QLineF, QPoint, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPaintEvent, QPolygonF
+from PySide6.QtGui import QColor, QFontMetricsF, QImage, QPainter, QPaintEvent, QPixmap, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from evprof.view.decimate import Floats
@@ -121,6 +121,10 @@ class Lane(QWidget):
         self._written: object = None
         """The gutter as it was painted last."""
 
+        self._paints = 0
+        self._picture: QPixmap | None = None
+        """How often the canvas was painted since it changed, and its picture."""
+
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self._set_height()
@@ -140,7 +144,7 @@ class Lane(QWidget):
             self.is_folded = is_folded
             self._set_height()
             self.updateGeometry()
-            self.update()
+            self.refresh()
 
     @property
     def key(self) -> str:
@@ -177,6 +181,7 @@ class Lane(QWidget):
 
     def refresh(self) -> None:
         """Paints the canvas again, and the gutter where it says something else by now."""
+        self._paints, self._picture = 0, None
         if not self.isHidden():
             left = GUTTER_PX if self._gutter() == self._written else 0
             self.update(QRect(left, 0, self.width() - left, self.height()))
@@ -215,16 +220,34 @@ class Lane(QWidget):
         painter.fillRect(0, bottom, self.width(), 1, theme.line)
         seen = QRectF(asked).intersected(QRectF(GUTTER_PX, 0, self.canvas_width, bottom + 0.5))
         if not seen.isEmpty():
-            clip = seen.translated(-GUTTER_PX, 0)
             painter.setClipRect(seen)
             painter.translate(GUTTER_PX, 0)
-            painter.setPen(theme.alpha(theme.line, 0.55))
-            grid = _grid(self.scene.scale) if self.is_timed else []
-            painter.drawLines([line for line in grid if clip.left() <= line.x1() <= clip.right()])
-            if not self.is_folded:
-                painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-                self.paint_canvas(painter, clip)
+            self._paint_seen(painter, seen.translated(-GUTTER_PX, 0))
         painter.end()
+
+    def _paint_seen(self, painter: QPainter, clip: QRectF) -> None:
+        """Paints the canvas, from the second time on from a picture: the pointer uncovers it again and again."""
+        self._paints += 1
+        per_px, size = pixels_per_px(painter), QSize(round(self.canvas_width), self.height() - 1)
+        if self._paints == 2 or (self._picture is not None and self._picture.size() != size * per_px):
+            self._picture = QPixmap(size * per_px)
+            self._picture.setDevicePixelRatio(per_px)
+            self._picture.fill(self.scene.theme.panel)
+            whole = QPainter(self._picture)
+            self._paint_on_grid(whole, QRectF(QPointF(0, 0), size.toSizeF()))
+            whole.end()
+        if self._picture is None:
+            self._paint_on_grid(painter, clip)
+        else:
+            painter.drawPixmap(QPointF(0, 0), self._picture)
+
+    def _paint_on_grid(self, painter: QPainter, clip: QRectF) -> None:
+        painter.setPen(self.scene.theme.alpha(self.scene.theme.line, 0.55))
+        grid = _grid(self.scene.scale) if self.is_timed else []
+        painter.drawLines([line for line in grid if clip.left() <= line.x1() <= clip.right()])
+        if not self.is_folded:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            self.paint_canvas(painter, clip)
 
     def _paint_gutter(self, painter: QPainter) -> None:
         """The arrow that collapses the lane, its names, and the value axis."""

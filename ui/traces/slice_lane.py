@@ -172,7 +172,7 @@ class SliceLane(Lane):
         self.lane_height_px = max(_LEAST_PX, 2 * TOP_PX + ROW_PX * rows)
         self.setMinimumHeight(FOLDED_PX if self.is_folded else self.lane_height_px)
         self.updateGeometry()
-        self.update()
+        self.refresh()
 
     @property
     def key(self) -> str:

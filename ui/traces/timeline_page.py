@@ -115,7 +115,7 @@ class TimelinePage(QWidget):
     def _repaint(self) -> None:
         self.head.update()
         for lane in self.lanes:
-            lane.update()
+            lane.refresh()
         if self.stack is not None:
             self.stack.overlay.update()
 
