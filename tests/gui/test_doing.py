@@ -79,6 +79,16 @@ def test_a_run_says_that_the_engine_starts_first(window: MainWindow) -> None:
     window.controller._host = None
 
 
+def test_a_suite_says_how_far_it_is_where_runs_would_be(window: MainWindow) -> None:
+    work = "Measure a suite · stages · 3 of 8 rows"
+    window.long_work._show_text(work, 0.4)
+    assert said(window)[:2] == [f"{work} …"] * 2
+    assert window.status.text().count(work) == 1
+    assert window.toolbar.run_button.text() == "Queue"
+    window.long_work._show_text("", None)
+    assert work not in " ".join(said(window))
+
+
 def test_a_file_that_is_being_imported_is_not_imported_again(
     window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Wait
 ) -> None:

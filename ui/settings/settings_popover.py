@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from PySide6.QtCore import QObject, QPoint, QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QHideEvent, QStandardItemModel
 from PySide6.QtWidgets import (
     QDoubleSpinBox,
@@ -262,7 +262,6 @@ class SettingsPopover(QFrame):
         self.reset.setEnabled(bool(changed or idle))
         self.legend.setVisible(bool(changed or idle))
         self._fold({*changed, *idle})
-        self.resize(self.sizeHint())
 
     def _fold(self, touched: set[str]) -> None:
         """Hides advanced settings at their defaults; of a head without effect only the reason is left."""
@@ -283,6 +282,7 @@ class SettingsPopover(QFrame):
     def open_below(self, widget: QWidget) -> None:
         """Shows itself under its button, right-aligned as far as the screen has room."""
         self.refresh()
+        self.resize(self.sizeHint())
         place = widget.mapToGlobal(QPoint(widget.width() - self.width(), widget.height() + GRID // 2))
         self.move(max(place.x(), widget.screen().availableGeometry().left() + GRID), place.y())
         self.show()
@@ -313,6 +313,13 @@ class SettingsPopover(QFrame):
         self.form.reset()
         self.refresh()
         self.changed.emit()
+
+    def event(self, event: QEvent) -> bool:
+        """Keeps the size of what is shown."""
+        is_taken = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.resize(self.sizeHint())
+        return is_taken
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)

@@ -151,6 +151,6 @@ class StatusBar(QFrame):
             start, end = time_text(chosen.start_ns), time_text(chosen.end_ns)
             parts.append(f"range {start} – {end} · {time_text(chosen.end_ns - chosen.start_ns)}")
         self._dot.say("●", role)
-        self._left.setText("      ".join(filter(None, parts)))
+        self._left.setText("      ".join(dict.fromkeys(filter(None, parts))))
         self._bar.setVisible(share is not None)
         self._bar.setValue(round(1000 * (share or 0.0)))

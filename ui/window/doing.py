@@ -28,7 +28,7 @@ class Doing(QObject):
         self._going_on: dict[str, str] = {}
         self._blocking: set[str] = set()
         self._is_ready = False
-        self.text = ""
+        self.text = self._work = ""
         controller.message.connect(self._take)
         controller.waiting_changed.connect(self._refresh)
         controller.busy_changed.connect(self._refresh)
@@ -52,13 +52,18 @@ class Doing(QObject):
     def has(self, what: str) -> bool:
         return what in self._going_on
 
+    def set_work(self, text: str) -> None:
+        """Long work has the machine for itself; "" for none."""
+        self._work = text
+        self._refresh()
+
     def _take(self, message: Message) -> None:
         if isinstance(message, EngineChanged):
             self._is_ready = message.state in READY
             self._refresh()
 
     def _refresh(self, *_: object) -> None:
-        text = next(reversed(self._going_on.values()), "") or self._start()
+        text = next(reversed(self._going_on.values()), "") or self._work or self._start()
         if text != self.text:
             self.text = text
             self.changed.emit(text, not self._blocking.isdisjoint(self._going_on))
@@ -70,5 +75,5 @@ class Doing(QObject):
         if first is None or (self._is_ready and controller.runs):
             return ""
         what = "Loading the models" if self._is_ready else "Starting the engine"
-        more = f" and {count_text(len(controller.waiting) - 1, 'more run')}" if len(controller.waiting) > 1 else ""
-        return f"{what}, then {request_title(first)}{more}"
+        later = len(controller.waiting) - (controller.at_work is None)
+        return f"{what}, then {request_title(first)}" + (f" and {count_text(later, 'more run')}" if later else "")

@@ -173,7 +173,7 @@ class MainWindow(WindowParts):
             self.holder,
             self.messages,
             open_paths=self.open_paths,
-            show=self.status.show_work,
+            show=self._show_work,
             opened=self._opened,
         )
         self.abandoned = AbandonedSessions(self.session, self.messages, self)
@@ -315,6 +315,10 @@ class MainWindow(WindowParts):
 
     def _note_reading(self, name: str, begins: bool) -> None:
         (self.doing.begin if begins else self.doing.end)(f"Opening {name}")
+
+    def _show_work(self, text: str, share: float | None) -> None:
+        self.status.show_work(text, share)
+        self.doing.set_work(text)
 
     def _show_doing(self, text: str, is_blocked: bool) -> None:
         self.toolbar.set_doing(text, is_blocked)
