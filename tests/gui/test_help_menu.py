@@ -9,7 +9,8 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.loaders import bundled
-from ui.help.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages, SourceDialog
+from ui.help.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
+from ui.widgets.text_dialogs import ProblemsDialog
 
 PAGES = (CONTENTS, TROUBLESHOOTING)
 
@@ -55,7 +56,7 @@ def test_a_checkout_shows_the_source_in_a_window(
     put(program / "docs" / f"{name}.md")
     window = QWidget()
     HelpPages(pytest.fail, window).open(name)
-    (dialog,) = window.findChildren(SourceDialog)
+    (dialog,) = window.findChildren(ProblemsDialog)
     assert dialog.text.toPlainText() == "a page"
     assert not opened
     dialog.close()

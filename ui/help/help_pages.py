@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QTextDocument
-from PySide6.QtWidgets import QDialog, QHeaderView, QTextBrowser, QTreeWidget, QTreeWidgetItem, QWidget
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QDialog, QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
 
 from evprof.loaders.bundled import page_source, site_page
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID
 from ui.widgets.boxes import stacked
+from ui.widgets.text_dialogs import ProblemsDialog
 
 CONTENTS, TROUBLESHOOTING = "index", "troubleshooting"
 """The pages that the menu names."""
@@ -41,24 +41,12 @@ class HelpPages:
         if page is not None and QDesktopServices.openUrl(QUrl.fromLocalFile(str(page))):
             return
         if source is not None:
-            SourceDialog(source, self._window).show()
+            text = source.read_text(encoding="utf-8")
+            ProblemsDialog(f"Help: {source}", [text], self._window).show()
         elif page is not None:
             self._tell(f"No browser opens the page. It is in {page}.")
         else:
             self._tell(HOW_TO_BUILD)
-
-
-class SourceDialog(QDialog):
-    """A Markdown page, whose links open in it. Does not block the window."""
-
-    def __init__(self, page: Path, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Help")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.text = QTextBrowser()
-        self.text.setSource(QUrl.fromLocalFile(str(page)), QTextDocument.ResourceType.MarkdownResource)
-        stacked(self.text, on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
-        resize_in_room(self, 800, 720)
 
 
 Gesture = tuple[str, str]
