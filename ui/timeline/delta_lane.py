@@ -123,7 +123,7 @@ class DeltaLane(Lane):
         ends = sorted((zero, zero + self.rows[place].delta_ms * scale))
         return QRectF(ends[0], _TOP + place * _ROW + (_ROW - _BAR) / 2, max(1.0, ends[1] - ends[0]), _BAR)
 
-    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+    def paint_canvas(self, painter: QPainter) -> None:
         theme, zero = self.scene.theme, self._geometry()[0]
         painter.setPen(theme.text_dim)
         head = QRectF(12, 0, self.canvas_width - 24, _TOP)

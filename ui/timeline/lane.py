@@ -161,8 +161,8 @@ class Lane(QWidget):
         """Whether the shown runs have, or may get, rows for this lane."""
         return True
 
-    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
-        """Draws what lies in `clip` (canvas coordinates)."""
+    def paint_canvas(self, painter: QPainter) -> None:
+        """Draws the whole canvas, from its left end on."""
         raise NotImplementedError
 
     def hit(self, pos: QPointF) -> Hit | None:
@@ -222,10 +222,10 @@ class Lane(QWidget):
         if not seen.isEmpty():
             painter.setClipRect(seen)
             painter.translate(GUTTER_PX, 0)
-            self._paint_seen(painter, seen.translated(-GUTTER_PX, 0))
+            self._paint_seen(painter)
         painter.end()
 
-    def _paint_seen(self, painter: QPainter, clip: QRectF) -> None:
+    def _paint_seen(self, painter: QPainter) -> None:
         """Paints the canvas, from the second time on from a picture: the pointer uncovers it again and again."""
         self._paints += 1
         per_px, size = pixels_per_px(painter), QSize(round(self.canvas_width), self.height() - 1)
@@ -234,20 +234,20 @@ class Lane(QWidget):
             self._picture.setDevicePixelRatio(per_px)
             self._picture.fill(self.scene.theme.panel)
             whole = QPainter(self._picture)
-            self._paint_on_grid(whole, QRectF(QPointF(0, 0), size.toSizeF()))
+            self._paint_on_grid(whole)
             whole.end()
         if self._picture is None:
-            self._paint_on_grid(painter, clip)
+            self._paint_on_grid(painter)
         else:
             painter.drawPixmap(QPointF(0, 0), self._picture)
 
-    def _paint_on_grid(self, painter: QPainter, clip: QRectF) -> None:
+    def _paint_on_grid(self, painter: QPainter) -> None:
         painter.setPen(self.scene.theme.alpha(self.scene.theme.line, 0.55))
-        grid = _grid(self.scene.scale) if self.is_timed else []
-        painter.drawLines([line for line in grid if clip.left() <= line.x1() <= clip.right()])
+        if self.is_timed:
+            painter.drawLines(_grid(self.scene.scale))
         if not self.is_folded:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            self.paint_canvas(painter, clip)
+            self.paint_canvas(painter)
 
     def _paint_gutter(self, painter: QPainter) -> None:
         """The arrow that collapses the lane, its names, and the value axis."""

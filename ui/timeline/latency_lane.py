@@ -83,16 +83,16 @@ class LatencyLane(Lane):
     def scale_marks(self) -> Sequence[tuple[float, str]]:
         return [(band.top, f"{self._ceiling_ms():g}") for band in self._bands()]
 
-    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+    def paint_canvas(self, painter: QPainter) -> None:
         """Stems, and a thin line at their mean, the inter-token latency."""
         bands = self._bands()
         if not bands:
             self.paint_hint(painter, "One stem per generated token: the time since the token before it.")
         for band in bands:
-            self._paint_band(painter, clip, band, self._ceiling_ms())
+            self._paint_band(painter, band, self._ceiling_ms())
             self._paint_mean(painter, band, self._ceiling_ms())
 
-    def _paint_band(self, painter: QPainter, clip: QRectF, band: Band, ceiling: float) -> None:
+    def _paint_band(self, painter: QPainter, band: Band, ceiling: float) -> None:
         theme, (_column, track, top, bottom) = self.scene.theme, band
         times, values = track.latencies_ms()
         stems = tallest_stems(times, values, self.scene.scale)
@@ -100,10 +100,9 @@ class LatencyLane(Lane):
             stems = tallest_stems(times, values, self.scene.scale, per_px=0.5)
         spacing = float(np.median(np.diff(stems.x))) if len(stems.x) > 1 else 6.0
         width = min(5.0, max(1.0, spacing * 0.55))
-        is_near = (stems.x > clip.left() - 8) & (stems.x < clip.right() + 8)
-        x, rows, level = stems.x[is_near] - width / 2, stems.rows[is_near], stems.values[is_near] / ceiling
+        x, rows, level = stems.x - width / 2, stems.rows, stems.values / ceiling
         high = np.maximum(np.minimum(level, 1.0) * (bottom - top), 1.0)
-        painter.fillRect(QRectF(clip.left(), bottom, clip.width(), 1), theme.line)
+        painter.fillRect(QRectF(0, bottom, self.canvas_width, 1), theme.line)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, width >= 2)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.stage("decode"))

@@ -101,7 +101,7 @@ class LevelLane(Lane):
         unit, text = self.unit(top)
         return ((_TOP, f"{top / unit:g} {text}"), (self.height() - _BOTTOM, "0"))
 
-    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+    def paint_canvas(self, painter: QPainter) -> None:
         """Lines with a faint ground; their names and last levels stand in a row above them."""
         drawn = self._drawn()
         if not drawn:

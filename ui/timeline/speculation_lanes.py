@@ -75,7 +75,7 @@ class OverlapLane(Lane):
         track, overlap = shown
         return wordings(overlap)[-1] if overlap.start_ns <= t_ns + track.zero_ns <= overlap.end_ns else NOTHING
 
-    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+    def paint_canvas(self, painter: QPainter) -> None:
         """A bar from the draft's first possible token to the end of the target's prefill, and its counts."""
         if (shown := shown_overlap(self.scene)) is None:
             self.paint_hint(painter, "The window opens when the draft is ready before the target's prefill ends.")
@@ -166,7 +166,7 @@ class RoundLane(Lane):
         *_, drafted, accepted, numbers, _ = self.track.rounds()
         return f"round {int(numbers[index]) + 1} · {accepted[index]:,} of {drafted[index]:,}"
 
-    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+    def paint_canvas(self, painter: QPainter) -> None:
         """Draft and verify bars; below them a mark per drafted token, or the accepted share of narrow rounds."""
         track = self.track
         if track is None or not len(track.rounds()[0]):
@@ -182,8 +182,6 @@ class RoundLane(Lane):
         narrow: list[QRectF] = []
         shares: list[tuple[QRectF, float]] = []
         for x0, x1, index, count, n, k in zip(*parts, strict=True):
-            if x1 < clip.left() - 2 or x0 > clip.right() + 2:
-                continue
             if count == 1 and x1 - x0 >= 3:
                 edges = [self.scene.scale.x(int(times[index])) for times in (starts, drafts, begins, verifies, ends)]
                 self._paint_round(painter, edges)

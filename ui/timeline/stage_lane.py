@@ -88,25 +88,23 @@ class StageLane(Lane):
                 names.append(stage_title(table.names[int(row.names[place])]))
         return " › ".join(names) or NOTHING
 
-    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+    def paint_canvas(self, painter: QPainter) -> None:
         track = self.track
         if track is None:
             return
         paint_overlap_ground(painter, self.scene, self.height())
         now = track.now(self.scene.clock_ns)
-        self._paint_stages(painter, clip, track, now)
+        self._paint_stages(painter, track, now)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         self._paint_parts(painter, track, now)
         self._paint_chosen(painter, track, now)
         self._paint_end(painter, track)
 
-    def _paint_stages(self, painter: QPainter, clip: QRectF, track: Track, now: int) -> None:
+    def _paint_stages(self, painter: QPainter, track: Track, now: int) -> None:
         theme = self.scene.theme
         row = track.stages.rows(track.zero_ns, now)
         bars = merged_bars(row.starts, row.ends, self.scene.scale)
         for x0, x1, index, _, count in zip(*(part.tolist() for part in bars), strict=True):
-            if x1 < clip.left() - 2 or x0 > clip.right() + 2:
-                continue
             name = track.stages.names[int(row.names[index])]
             color = theme.stage(color_of_stage(track, name))
             state = int(row.states[index])

@@ -186,7 +186,7 @@ class SliceLane(Lane):
         scale = self.scene.scale
         return Timescale(scale.start_ns - self.offset_ns, scale.end_ns - self.offset_ns, scale.width_px)
 
-    def paint_canvas(self, painter: QPainter, clip: QRectF) -> None:
+    def paint_canvas(self, painter: QPainter) -> None:
         if self.lane is None or self.looks is None:
             return
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
