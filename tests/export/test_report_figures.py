@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,9 +17,11 @@ from evprof.export.report.figures import (
     ratio_cell,
     share_text,
     spread_text,
+    verdict_cell,
 )
-from evprof.export.report.parts import Badge
+from evprof.export.report.parts import Badge, Table
 from evprof.metrics.arithmetic.statistics import summarize
+from evprof.metrics.estimates.estimates import Verdict
 
 
 @pytest.mark.parametrize(
@@ -71,21 +75,15 @@ def test_nothing_measured_is_not_available_with_its_count() -> None:
         assert cell.badge is None
 
 
-@pytest.mark.parametrize(
-    ("value", "interval", "lower_is_better", "tone"),
-    [
-        (0.5, (0.4, 0.6), True, "good"),
-        (0.5, (0.4, 0.6), False, "bad"),
-        (0.9, (0.8, 1.1), True, ""),
-        (8.59, None, True, ""),
-        (1.004, None, True, ""),
-        (2.0, (1.9, 2.1), None, ""),
-    ],
-)
-def test_a_ratio_says_better_or_worse_only_where_it_is_told_from_one(
-    value: float, interval: tuple[float, float] | None, lower_is_better: bool | None, tone: str
+@pytest.mark.parametrize(("lower_is_better", "tones"), [(True, ["good", ""]), (False, ["bad", ""]), (None, ["", ""])])
+def test_a_ratio_is_better_or_worse_by_holms_correction_over_the_table(
+    lower_is_better: bool | None, tones: list[str]
 ) -> None:
-    assert ratio_cell(value, interval, lower_is_better=lower_is_better).tone == tone
+    found = Verdict(0.5, (0.4, 0.6), -1, (-1.2, -0.8), (2, 1), ((1,), (2,)), 1, p=0.01)
+    cells = [verdict_cell(replace(found, p=p), lower_is_better=lower_is_better) for p in (0.01, 0.04, 0.5)]
+    assert [row[0].tone for row in Table(("ratio",), tuple((cell,) for cell in cells[:2])).rows] == [tones[0]] * 2
+    table = Table(("ratio",), tuple((cell,) for cell in cells))
+    assert [row[0].tone for row in table.rows] == [*tones, ""]
 
 
 def test_ratios_shares_and_intervals_read_as_people_write_them() -> None:

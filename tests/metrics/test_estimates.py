@@ -9,7 +9,7 @@ from scipy import stats
 from benchmarks.coverage import INTERLEAVED, TURNS, covered, marked_tables, row_text, scenarios
 from evprof.core.run_info import Turn
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.figures import is_clear, judge
+from evprof.core.vocabulary.figures import is_clear
 from evprof.metrics.arithmetic.statistics import Values
 from evprof.metrics.estimates.estimates import (
     ALL_ALIKE,
@@ -193,10 +193,9 @@ def test_a_claim_needs_a_narrow_interval_without_1() -> None:
     assert is_clear((0.4, 0.9))
     for interval in (None, (0.9, 1.1), (1.1, 3.4), (0.2, 0.7), (1.0, 1.5)):
         assert not is_clear(interval)
-        assert judge(1.2, interval, lower_is_better=True) == ""
-    assert judge(1.2, (1.1, 1.3), lower_is_better=True) == "bad"
-    assert judge(1.2, (1.1, 1.3), lower_is_better=False) == "good"
-    assert judge(1.2, (1.1, 1.3), lower_is_better=None) == ""
+    slower = compared(runs(BASE), runs(OTHER))
+    assert [slower.judge(lower_is_better=lower) for lower in (True, False, None)] == ["bad", "good", ""]
+    assert compared(runs(BASE), runs(BASE[::-1])).judge(lower_is_better=True) == ""
 
 
 def test_nothing_is_none() -> None:

@@ -25,8 +25,8 @@ _MOST_NAMED, _LONGEST_NAME, _LONGEST_QUOTE = 10, 200, 60
 _BETTER, _WORSE = ("▲ better", "green"), ("▼ worse", "red")
 
 _MEANING = (
-    f"{_BETTER[0]}, {_WORSE[0]} than the baseline (more, less: neither is better) where the 95 % interval of the ratio "
-    "[in brackets] leaves 1 out; without an interval nothing is claimed."
+    f"{_BETTER[0]}, {_WORSE[0]} than the baseline; more, less: neither is better. A mark needs a 95 % interval of the "
+    "ratio [in brackets] that leaves 1 out and spans less than a factor of 3, by Holm's correction over all rows."
 )
 
 Document = Mapping[str, Any]
@@ -35,9 +35,10 @@ Document = Mapping[str, Any]
 class CompareCommand(Command):
     """Compare runs of one or more sessions.
 
-    Repeats of one request are one column (their mean), and so are all samples and repeats of a suite's configuration
-    (mean over samples, ratios in pairs of samples that both measured). Warm-up, profiled, failed and cancelled runs are
-    left out. Totals count on a basis: end-to-end (the wall), without-load (reading the files left out), or model-only
+    Runs of one configuration are one column: means over samples, of each the mean of its repeats, whatever request they
+    came from. Rates are totals over totals. Ratios are over the samples and turns that both sides ran; without turns,
+    processes or scenes enough they have no interval. Warm-up, profiled, failed and cancelled runs are left
+    out. Totals count on a basis: end-to-end (the wall), without-load (reading the files left out), or model-only
     (vision, prefill, decode). The generation ratio is the token-count ratio times the time-per-token ratio.
     """
 
@@ -111,12 +112,13 @@ class CompareCommand(Command):
 
 def _columns(path: str, console: Console) -> list[Configuration]:
     from evprof.core.run_info import RUNNING
+    from evprof.metrics.configurations.baselines import pooled
     from evprof.metrics.configurations.gathering import configurations_of
     from evprof.session.opened import open_session
 
     runs = list(open_session(Path(path)).runs.values())
     _report_left_out(path, runs, console)
-    return configurations_of([run for run in runs if run.info.status != RUNNING], path)
+    return pooled(configurations_of([run for run in runs if run.info.status != RUNNING], path))
 
 
 def _report_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:

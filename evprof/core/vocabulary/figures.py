@@ -79,14 +79,6 @@ def is_clear(interval: Sequence[float] | None) -> bool:
     return interval is not None and not interval[0] <= 1 <= interval[1] and interval[1] < WIDEST * interval[0]
 
 
-def judge(ratio: float | None, interval: Sequence[float] | None, lower_is_better: bool | None) -> str:
-    """ "good" or "bad" for a ratio to a baseline with a clear interval; "" otherwise, and where neither direction is
-    better."""
-    if lower_is_better is None or ratio is None or not is_clear(interval):
-        return ""
-    return "good" if (ratio < 1) == lower_is_better else "bad"
-
-
 _STAGE_TIPS = {
     "load": "files to events or frames on the host",
     "preprocess": "rendering, resizing, prompt and tokens, up to the device",

@@ -18,7 +18,7 @@ from evprof.export.report.parts import Badge, Cell, CellOf, Table, table_of
 from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.comparison.comparability import Comparability, comparability
-from evprof.metrics.configurations.baselines import RunPool, pools_of
+from evprof.metrics.configurations.baselines import RunPool, pooled, pools_of
 from evprof.metrics.configurations.gathering import Configuration, configurations_of, last_attempts
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import Observation, mean_of, observe
@@ -169,7 +169,7 @@ def gather(sources: Iterable[Source], basis: str | None = END_TO_END, command: s
     columns = tuple(
         column
         for source, runs in kept
-        for column in configurations_of([run for run in runs if run.info.status == FINISHED], str(source.path))
+        for column in pooled(configurations_of([run for run in runs if run.info.status == FINISHED], str(source.path)))
     )
     failures = tuple(run for _, runs in kept for run in runs if run.info.status != FINISHED and not run.info.warmup)
     if not columns:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evprof.core.units import bytes_text, percent_text, times_text
-from evprof.core.vocabulary.figures import judge
 from evprof.export.report.parts import NOT_AVAILABLE, Badge, Cell, not_available
-from evprof.metrics.estimates.estimates import marked
 
 if TYPE_CHECKING:
     from evprof.metrics.arithmetic.statistics import Summary
@@ -99,29 +98,24 @@ def ratio_cell(
     value: float | None,
     interval: Sequence[float] | None = None,
     *,
-    lower_is_better: bool | None = None,
     badge: Badge = Badge.DERIVED,
     note: str = "",
 ) -> Cell:
-    """A ratio to a baseline, `8.59× [8.51, 8.66]`, with its 95 % interval where there is one.
-
-    Says good or bad only when `lower_is_better` tells which and the interval leaves 1 out.
-    """
+    """A ratio to a baseline, `8.59× [8.51, 8.66]`, with its 95 % interval where there is one."""
     if value is None:
         return not_available()
     text = f"{ratio_text(value)}{'' if interval is None else f' {interval_text(interval)}'}"
-    return Cell(text, badge, judge(value, interval, lower_is_better), note)
+    return Cell(text, badge, note=note)
 
 
 def verdict_cell(found: Verdict | None, *, lower_is_better: bool | None = None) -> Cell:
-    """The ratio of a comparison with its interval; "n/a" without a comparison."""
-    return ratio_cell(found.ratio, found.interval, lower_is_better=lower_is_better) if found else not_available()
-
-
-def marked_cells(found: Sequence[Verdict | None]) -> list[Cell]:
-    """Ratios of times of one table, which are better or worse by Holm's correction over them."""
-    marks = zip(found, marked(found), strict=True)
-    return [verdict_cell(one, lower_is_better=True if is_marked else None) for one, is_marked in marks]
+    """The ratio of a comparison with its interval, good or bad where it is clear; "n/a" without a comparison."""
+    if found is None:
+        return not_available()
+    cell = ratio_cell(found.ratio, found.interval)
+    if lower_is_better is None:
+        return cell
+    return replace(cell, tone=found.judge(lower_is_better=lower_is_better), p=found.p)
 
 
 def number_text(value: float, decimals: int | None = None) -> str:

@@ -6,9 +6,11 @@ Every figure carries a badge that names its origin. Texts are plain: the templat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
+
+from evprof.metrics.arithmetic.statistics import holm
 
 T = TypeVar("T")
 
@@ -30,12 +32,14 @@ class Badge(StrEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table. `tone` is "good", "bad", "warn", "dim" or ""; `note` becomes a footnote of the section."""
+    """One cell of a table. `tone` is "good", "bad", "warn", "dim" or ""; `note` becomes a footnote of the section. `p`
+    is how often sides without a difference are as far apart."""
 
     text: str
     badge: Badge | None = None
     tone: str = ""
     note: str = ""
+    p: float | None = None
 
 
 CellOf = Callable[[T], Cell | str]
@@ -45,7 +49,10 @@ ColumnsOf = Iterable[tuple[str, CellOf[T]]]
 
 @dataclass(frozen=True)
 class Table:
-    """Heads and rows of one length. Columns after the first `text_columns` hold figures and are right-aligned."""
+    """Heads and rows of one length. Columns after the first `text_columns` hold figures and are right-aligned.
+
+    Cells with a `p` keep their tone by Holm's correction over the table.
+    """
 
     heads: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -55,6 +62,11 @@ class Table:
     def __post_init__(self) -> None:
         if any(len(row) != len(self.heads) for row in self.rows):
             raise ValueError(f"a row of the table '{self.caption}' is not as long as its heads")
+        holds = iter(holm([cell.p for row in self.rows for cell in row if cell.p is not None]))
+        rows = (
+            (cell if cell.p is None or next(holds) else replace(cell, tone="") for cell in row) for row in self.rows
+        )
+        object.__setattr__(self, "rows", tuple(map(tuple, rows)))
 
 
 def table_of(items: Iterable[T], columns: ColumnsOf[T], caption: str = "", text_columns: int = 1) -> Table:

@@ -114,6 +114,20 @@ def _array(values: Sequence[float]) -> Values:
     return array
 
 
+def holm(p_values: Sequence[float]) -> list[bool]:
+    """Which of several tests hold, so that of tests without any effect one in 20 families has one that does (Holm,
+    Scand. J. Statist. 6, 1979)."""
+    found = [False] * len(p_values)
+    for count, place in enumerate(np.argsort(p_values, kind="stable")):
+        if p_values[place] * (len(found) - count) > _FALSE:
+            break
+        found[place] = True
+    return found
+
+
+_FALSE = 0.05
+
+
 def student_p(score: float, freedom: float) -> float:
     """How often Student's t is at least this far from 0 on either side; from 1 to 10,000 degrees of freedom."""
     freedom = min(max(freedom, 1.0), 1e4)

@@ -273,10 +273,10 @@ def fewer_tokens(evidence: Evidence) -> Iterator[Measured]:
         if any(map(is_mostly_cut_off, (draft, target))):
             yield Measured({}, (draft, target), None, ("cut_off",), "their length is the limit's, not their own")
             continue
-        words: Words = {"tokens": told.tokens.ratio, "step": told.step_ratio, "whole": told.total_ms.ratio}
+        words: Words = {"tokens": told.tokens.ratio, "step": told.each_ms.ratio, "whole": told.total_ms.ratio}
         words |= {"share": told.token_share, "name": told.name}
         # The count gives what the time per token leaves of the logarithm.
-        rest = quotient(logarithms(told.step_interval), logarithms(told.total_ms.interval))
+        rest = quotient(logarithms(told.each_ms.interval), logarithms(told.total_ms.interval))
         share = None if rest is None else (1 - rest[1], 1 - rest[0])
         yield Measured(words, (draft, target), share, ("count",), told.total_ms.reason)
 

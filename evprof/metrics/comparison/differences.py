@@ -248,7 +248,7 @@ def configuration_generation(baseline: Configuration, other: Configuration) -> d
     None each where decoding was not timed apart from the other stages.
     """
     found = fewer_or_faster(baseline, other)
-    ratios = (found.tokens.ratio, found.step_ratio, found.total_ms.ratio) if found and found.stages == DECODE else ()
+    ratios = (found.tokens.ratio, found.each_ms.ratio, found.total_ms.ratio) if found and found.stages == DECODE else ()
     return dict(zip_longest(("token_count_ratio", "time_per_token_ratio", "product"), ratios))
 
 

@@ -47,10 +47,8 @@ class ComparisonRow:
 
     def judge(self, index: int) -> str:
         """ "good" or "bad" for a column that differs in a figure of which one direction is better, else ""."""
-        ratio = self.ratio[index]
-        if not self.differing[index] or self.lower_is_better is None or ratio is None:
-            return ""
-        return "good" if (ratio < 1) == self.lower_is_better else "bad"
+        found = self.verdicts[index]
+        return found.judge(lower_is_better=self.lower_is_better) if found and self.differing[index] else ""
 
     @property
     def ci95(self) -> list[list[float] | None] | None:

@@ -16,7 +16,7 @@ from evprof.core.records import DRAFT
 from evprof.core.run_info import ENGINE_SESSION, FINISHED, NOT_TOLD, REFERENCE, ModelFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.gathering import Configuration, SampleKey, by_sample
+from evprof.metrics.configurations.gathering import Configuration, SampleKey, by_sample, warm_of
 from evprof.metrics.configurations.settings_text import SPECULATION_KEYS, kind_read, settings_of
 from evprof.metrics.figures.decoding import answer_length
 
@@ -81,6 +81,20 @@ def repeats_of(run: RunLog, others: Iterable[RunLog]) -> list[RunLog]:
 
 def repeat_key(info: RunInfo) -> Hashable:
     return info.sample.name, _configuration(info)
+
+
+def pooled(columns: Iterable[Configuration]) -> list[Configuration]:
+    """Configurations with the requests joined that repeat each other in one session; cells stay as they are."""
+    found: dict[Hashable, Configuration] = {}
+    for column in columns:
+        info = column.runs[0].info
+        key = column if column.is_cell else (column.session, repeat_key(info))
+        if (known := found.get(key)) is not None:
+            runs = tuple(warm_of([*known.runs, *column.runs]))
+            found[key] = replace(known, runs=runs, failures=known.failures + column.failures)
+        else:
+            found[key] = column
+    return list(found.values())
 
 
 def baseline_of(run: RunLog, others: Iterable[RunLog]) -> Baseline | None:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import is_clear
-from evprof.metrics.arithmetic.statistics import Interval, Values, student_p, student_quantile
+from evprof.metrics.arithmetic.statistics import Interval, Values, holm, student_p, student_quantile
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import machine_of, sample_key
 from evprof.metrics.figures.rates import Rate
@@ -34,9 +34,6 @@ FEWEST_TURNS, FEWEST_PROCESSES, FEWEST_SCENES = 5, 3, 5
 
 MOST_ORDERED = 0.1
 """Squared correlation of side and order in time up to which the processes of both sides interleave."""
-
-FALSE_MARKS = 0.05
-"""Share of tables without any difference in which a row is marked, at most."""
 
 NO_COMMON_SAMPLE = "not called: the two sides have no sample in common"
 ALL_ALIKE = "no interval: the values do not vary"
@@ -97,6 +94,12 @@ class Verdict:
     @property
     def is_clear(self) -> bool:
         return is_clear(self.interval)
+
+    def judge(self, *, lower_is_better: bool | None) -> str:
+        """ "good" or "bad" for a clear ratio where one direction is better, else ""."""
+        if lower_is_better is None or self.ratio is None or not self.is_clear:
+            return ""
+        return "good" if (self.ratio < 1) == lower_is_better else "bad"
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -186,18 +189,9 @@ def verdict(base: Side, other: Side) -> Verdict | None:
 
 
 def marked(rows: Sequence[Verdict | None]) -> list[bool]:
-    """Which rows of one table differ: those that are clear by themselves and by Holm's correction over the table.
-
-    Of tables without any difference, at most FALSE_MARKS have a mark (Holm, Scand. J. Statist. 6, 1979).
-    """
-    tested = sorted((row.p, place) for place, row in enumerate(rows) if row is not None and row.p is not None)
-    found = [False] * len(rows)
-    for count, (p, place) in enumerate(tested):
-        if p * (len(tested) - count) > FALSE_MARKS:
-            break
-        row = rows[place]
-        found[place] = row is not None and row.is_clear
-    return found
+    """Which rows of one table differ: those that are clear by themselves and by Holm's correction over the table."""
+    holds = iter(holm([row.p for row in rows if row is not None and row.p is not None]))
+    return [row is not None and row.p is not None and next(holds) and row.is_clear for row in rows]
 
 
 def mean_of(values: Side) -> float | None:

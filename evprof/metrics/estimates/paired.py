@@ -9,11 +9,12 @@ from statistics import fmean
 
 from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
-from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.gathering import Configuration, sample_key
+from evprof.metrics.estimates import estimates
 from evprof.metrics.estimates.estimates import Read, Verdict, observe, verdict
 from evprof.metrics.figures.decoding import decode_ms, decode_steps, output_length
 from evprof.metrics.figures.partition import Block, measured_ms, partition, shape_of
+from evprof.metrics.figures.rates import Rate
 
 
 def by_sample(column: Configuration, read: Read) -> dict[Hashable, float]:
@@ -32,8 +33,7 @@ def values_of(column: Configuration, read: Read) -> list[float]:
 
 def mean_of(column: Configuration, read: Read) -> float | None:
     """Mean over samples, or repeats; None when none measured it."""
-    values = values_of(column, read)
-    return fmean(values) if values else None
+    return estimates.mean_of(observe(column.runs, read))
 
 
 def compare(base: Configuration, other: Configuration, read: Read, other_read: Read | None = None) -> Verdict | None:
@@ -61,23 +61,6 @@ class Generation:
     def name(self) -> str:
         """The stages: `decode`, or `vision+prefill+decode` where they were timed in one piece."""
         return COVERS.join(self.stages)
-
-    @property
-    def step_ms(self) -> tuple[float, float]:
-        (before, after), (first, second) = self.total_ms.means, self.tokens.means
-        return before / first, after / second
-
-    @property
-    def step_ratio(self) -> float:
-        """Ratio of the times per token: with the ratio of the counts it multiplies to that of the times."""
-        before, after = self.step_ms
-        return after / before
-
-    @property
-    def step_interval(self) -> Interval | None:
-        """95 % interval of that ratio; None where the runs allow none."""
-        interval = self.each_ms.interval
-        return None if interval is None else (min(interval[0], self.step_ratio), max(interval[1], self.step_ratio))
 
     @property
     def token_share(self) -> float | None:
@@ -109,11 +92,7 @@ def fewer_or_faster(base: Configuration, other: Configuration) -> Generation | N
         spent = decode_ms(run) if stages == DECODE else measured_ms(run, shape_of(run), stages)
         return (spent or None) if _count(run, stages) else None
 
-    def each(run: RunLog) -> float | None:
-        spent, count = duration(run), _count(run, stages)
-        return spent / count if spent and count else None
-
-    found = [compare(base, other, read) for read in (tokens, duration, each)]
+    found = [compare(base, other, read) for read in (tokens, duration, Rate(duration, tokens))]
     known = [compared for compared in found if compared is not None]
     return Generation(stages, *known) if len(known) == len(found) else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from evprof.core.records import COVERS, DRAFT, STAGES, TARGET
@@ -22,7 +22,7 @@ from evprof.metrics.comparison.differences import (
 from evprof.metrics.comparison.rows import TOTAL, comparison_rows
 from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
-from evprof.metrics.estimates.estimates import Read, marked
+from evprof.metrics.estimates.estimates import Read
 from evprof.metrics.estimates.paired import (
     DECODE,
     Generation,
@@ -166,19 +166,9 @@ def fewer_or_faster_tokens(data: ReportData) -> list[Block]:
     return blocks
 
 
-def _ratios(compared: Sequence[tuple[ConfigurationPair, Generation]], data: ReportData) -> Table:
+def _ratios(compared: Iterable[tuple[ConfigurationPair, Generation]], data: ReportData) -> Table:
     def step(entry: tuple[ConfigurationPair, Generation], side: int) -> Cell:
-        return fmt.ms_cell(entry[1].step_ms[side], badge_of(entry[0].runs, Badge.DERIVED))
-
-    marks = marked([one for _, found in compared for one in (found.each_ms, found.total_ms)])
-    worth = {id(entry): marks[2 * place : 2 * place + 2] for place, entry in enumerate(compared)}
-
-    def step_ratio(entry: tuple[ConfigurationPair, Generation]) -> Cell:
-        is_marked, found = worth[id(entry)][0], entry[1]
-        return fmt.ratio_cell(found.step_ratio, found.step_interval, lower_is_better=True if is_marked else None)
-
-    def time_ratio(entry: tuple[ConfigurationPair, Generation]) -> Cell:
-        return fmt.verdict_cell(entry[1].total_ms, lower_is_better=True if worth[id(entry)][1] else None)
+        return fmt.ms_cell(entry[1].each_ms.means[side], badge_of(entry[0].runs, Badge.DERIVED))
 
     def count_share(entry: tuple[ConfigurationPair, Generation]) -> Cell:
         return fmt.share_cell(entry[1].token_share if entry[1].total_ms.is_clear else None)
@@ -189,8 +179,8 @@ def _ratios(compared: Sequence[tuple[ConfigurationPair, Generation]], data: Repo
             ("pair", lambda entry: f"{data.name(entry[0].other)} / {data.name(entry[0].base)}"),
             ("time of", lambda entry: entry[1].name),
             ("token count ratio", lambda entry: fmt.verdict_cell(entry[1].tokens)),
-            ("× time per token ratio", step_ratio),
-            ("= time ratio", time_ratio),
+            ("× time per token ratio", lambda entry: fmt.verdict_cell(entry[1].each_ms, lower_is_better=True)),
+            ("= time ratio", lambda entry: fmt.verdict_cell(entry[1].total_ms, lower_is_better=True)),
             ("of it the count's, in logarithms", count_share),
             ("ms per token, baseline", partial(step, side=0)),
             ("ms per token, other", partial(step, side=1)),
@@ -239,7 +229,7 @@ def _compared(
     """Of each pair its names, both totals, the ratios of total and time per token, samples and runs."""
     total: Read = partial(total_ms, basis=basis)
     found = [compare(base, other, read) for _, base, other in pairs for read in (total, decode_ms_per_token)]
-    ratios = iter(fmt.marked_cells(found))
+    ratios = (fmt.verdict_cell(one, lower_is_better=True) for one in found)
     rows = [
         doc.row_of(
             *names,
