@@ -213,21 +213,22 @@ def _window_detail(payoff: Payoff, window: ParallelPrefillFigures) -> str:
         return ""
     parts = []
     if window.overlap_ms and window.contention and window.contention.is_clear:
-        parts.append(f"Beside the draft, the prefill took {_longer(window.contention)}.")
+        parts.append(f"Beside the draft, the prefill took {_as_long(window.contention)} as in the baseline runs.")
     elif window.stage_contention and window.stage_contention.is_clear:
-        longer = _longer(window.stage_contention)
-        parts.append(f"{longer} from preprocessing to the end of prefill than in the baseline runs.")
-        parts.append("Load on the machine may be part of it.")
+        stages_took = f"From preprocessing to the end of prefill it took {_as_long(window.stage_contention)}"
+        parts.append(f"{stages_took} as in the baseline runs. Load on the machine may be part of it.")
     gain = window.predicted_gain_ms
     if payoff.is_clear and gain is not None and (gain > 0) == payoff.is_faster:
         parts.append(f"{pays_words(window.break_even_alpha, 'acceptance of each token')}.")
     return " ".join(parts)
 
 
-def _longer(contention: Verdict) -> str:
-    """`983 ms [910, 1,056] longer`."""
-    ends = "" if contention.delta_interval is None else " [{:,.1f}, {:,.1f}]".format(*contention.delta_interval)
-    return f"{ms_text(contention.delta)}{ends} longer"
+def _as_long(contention: Verdict) -> str:
+    """`2.12× [1.98, 2.27] as long (983 ms more)`."""
+    low, high = contention.interval or (1.0, 1.0)
+    more = "more" if contention.delta >= 0 else "less"
+    speed = f"{times_text(contention.ratio or 1.0)} [{low:.2f}, {high:.2f}]"
+    return f"{speed} as long ({ms_text(abs(contention.delta))} {more})"
 
 
 def _agreement(run: RunLog, others: Sequence[RunLog]) -> str:
