@@ -162,8 +162,8 @@ def test_the_sentence(runs: list[RunLog]) -> None:
 @pytest.mark.parametrize(
     ("has_draft", "words"),
     [
-        (True, "Beside the draft, the prefill took 13.0 ms [8.0, 18.0] longer."),
-        (False, "13.0 ms [8.0, 18.0] longer from preprocessing to the end of prefill than in the baseline runs."),
+        (True, "Beside the draft, the prefill took 1.22× [1.14, 1.30] as long (13.0 ms more) as in the baseline runs."),
+        (False, "From preprocessing to the end of prefill it took 1.16× [1.10, 1.23] as long (13.0 ms more)"),
     ],
 )
 def test_a_longer_prefill_is_said_with_its_interval(script: Callable, words: str, *, has_draft: bool) -> None:

@@ -18,7 +18,7 @@ from evprof.metrics.speculation.clinic import SHARE, Definition, definitions_ove
 from evprof.metrics.speculation.failure_modes import KINDS, Rejection, counts, first_rejections
 from evprof.metrics.speculation.outcome import distinct_answers, is_lossy
 from evprof.metrics.speculation.payoff import DECODE, Prediction, payoff_of, prediction_of
-from evprof.metrics.speculation.verdicts import costs_sentence, speculation_sentence
+from evprof.metrics.speculation.verdicts import speculation_sentence
 from ui.clinic.break_even import BreakEvenPlot, WhatIf, WhatIfSliders
 from ui.columns.model_column import LOSSY
 from ui.run_facts.run_text import NOTHING, chance_text, judgement_of, piece_text, run_title
@@ -38,7 +38,7 @@ _NONE, _NONE_SHOWN = "No speculation to examine yet", "No run that speculates is
 _RUN_ONE = "Run a sample in a speculative mode."
 _NO_PLAIN = "Break-even needs a run with rounds, and a run of the target alone on the same sample."
 _CAPTION = (
-    "Line: predicted from these rounds, extrapolated beyond {} drafted tokens. Square: measured, with its 95 % "
+    "Line: predicted from rounds with {} drafted tokens, extrapolated elsewhere. Square: measured, with its 95 % "
     "interval. Circle: the sliders."
 )
 _MOST_LISTED = 2000
@@ -49,8 +49,7 @@ _MOST_LISTED = 2000
 class Clinic:
     """Figures of a run. Definitions are over all its repeats, where equal answers count once; rejections are its own.
 
-    `judgement` is the role of `sentence`. `against` names the runs of the baseline, "" without any. `costs` says what
-    rounds cost, or how many are missing.
+    `judgement` is the role of `sentence`. `against` names the runs of the baseline, "" without any.
     """
 
     run: RunLog
@@ -61,7 +60,6 @@ class Clinic:
     sentence: str
     judgement: str
     against: str = ""
-    costs: str = ""
 
     @property
     def title(self) -> str:
@@ -75,17 +73,16 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     runs = repeats_of(run, others)
     if run not in runs:
         runs = [run]
-    baseline, prediction = baseline_of(run, others), prediction_of(run, others)
+    baseline = baseline_of(run, others)
     return Clinic(
         run,
         len(runs),
         tuple(definitions_over([(entry, plain_answer(entry, others)) for entry in distinct_answers(runs)])),
         tuple(first_rejections(run)),
-        prediction,
+        prediction_of(run, others),
         speculation_sentence(run, others),
         judgement_of(run, payoff_of(run, others)),
         "" if baseline is None else baseline.words,
-        "" if baseline is None else costs_sentence(runs, prediction),
     )
 
 
@@ -228,8 +225,7 @@ class ClinicDialog(FollowingDialog):
         say(self.counts, ", ".join(f"{counted[kind]:,} {kind}" for kind in KINDS))
         found, old = self.clinic.prediction, self.plot.state if is_same else None
         self.break_even.setVisible(found is not None)
-        widths = " and ".join(map(str, found.costs.rounds)) if found else ""
-        say(self.caption, f"{self.clinic.costs} {_CAPTION.format(widths) if found else ''}".strip())
+        say(self.caption, _CAPTION.format(" or ".join(map(str, found.costs.rounds))) if found else "")
         self.no_plain.setVisible(not self.clinic.against and not mode_of(run.info.mode).maps_cache)
         self.sentence.say(self.clinic.sentence, self.clinic.judgement)
         if found is not None:
