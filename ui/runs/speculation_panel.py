@@ -110,7 +110,11 @@ def _rows(run: RunLog, repeats: list[RunLog]) -> list[TableRow]:
 
     found = {fact.name: fact for fact in acceptance_facts(run, repeats)}
     rows = [
-        TableRow(name, (found[name].text, found[rate].text if rate in found else NOTHING), tip=found[name].origin)
+        TableRow(
+            name,
+            (found[name].text, found[rate].text if rate in found else NOTHING if rate else ""),
+            tip=found[name].origin,
+        )
         for name, rate in (
             ("accepted / drafted", "acceptance rate"),
             ("accepted / drafted nodes", ""),
