@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 MOST_LISTED = 40
 """Runs that a menu lists; of more than that the last."""
 
-BY_RULE = "As the rule chooses"
+BY_RULE = "Automatic"
 
 BOTH_IN_TURNS = f"Measure with target alone, {USUAL_TURNS} turns"
 
 Post = Callable[[str, str, str, Callable[[], None] | None], None]
 """Posts a sentence of a kind, with the word and the work of its action (see `MessageBar.post`)."""
 
-_NONE_CHOSEN = "Choose a run that has ended in the list first."
+_NONE_CHOSEN = "Choose a finished run in the list first."
 
 
 class RunRemarks:
@@ -66,7 +66,7 @@ class RunRemarks:
         texts = {getattr(run.info, field) for run_id in run_ids if (run := self._controller.run(run_id))}
         text = ask(label.format(runs_text(run_ids)), texts.pop() if len(texts) == 1 else "")
         if self._controller.recording is not recording:
-            self.post("Another session came meanwhile; its runs are as they were.", "info", "", None)
+            self.post("Another session was opened; its runs are unchanged.", "info", "", None)
         elif text is not None:
             self.write(run_ids, field, text)
 

@@ -96,7 +96,7 @@ def window_of(run: RunLog, others: Sequence[RunLog] = ()) -> ParallelPrefillFigu
     verify_ms = ms_from_ns(sum(entry.verify_ns + entry.rollback_ns for entry in hidden))
     baseline, mine = baseline_of(run, others), repeats_of(run, others)
     plain = baseline.runs if baseline else ()
-    step = step_ms_of(baseline)
+    step = step_ms_of(plain)
     before, own = (_contention(runs, plain, STAGES[1:4]) for runs in (mine, (run,)))
     facts = run.info.speculation
     return ParallelPrefillFigures(

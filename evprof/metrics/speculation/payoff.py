@@ -85,7 +85,7 @@ class Payoff:
     @cached_property
     def most_saved_ms(self) -> float | None:
         """What the accepted tokens of an answer can save at most, a step of the baseline each; None where not known."""
-        distinct, step_ms = distinct_answers(self.runs), step_ms_of(self.baseline)
+        distinct, step_ms = distinct_answers(self.runs), step_ms_of(self.baseline.runs)
         if step_ms is None or not all(mode_of(run.info.mode).drafts for run in distinct):
             return None
         return step_ms * acceptance_of_all(distinct).accepted / len(distinct)
@@ -140,9 +140,9 @@ def reader_of(basis: str) -> Read:
     return decode_ms_per_token if basis == DECODE else lambda run: total_ms(run, basis)
 
 
-def step_ms_of(baseline: Baseline | None) -> float | None:
-    """The baseline's mean decode time per token in ms, as `verdict` takes means; None where none decoded."""
-    return estimates.mean_of(observe(baseline.runs if baseline else (), decode_ms_per_token))
+def step_ms_of(plain: Sequence[RunLog]) -> float | None:
+    """The mean decode time per token in ms, as `verdict` takes means; None where none decoded."""
+    return estimates.mean_of(observe(plain, decode_ms_per_token))
 
 
 @dataclass(frozen=True)
@@ -199,9 +199,11 @@ def prediction_of(run: RunLog, others: Iterable[RunLog]) -> Prediction | None:
 
 
 def prediction_for(payoff: Payoff) -> Prediction | None:
-    """The same for runs whose speed against their baseline is known."""
-    step = step_ms_of(payoff.baseline)
-    return None if step is None else prediction_over(payoff.runs, step, payoff.measured)
+    """The same over the runs that a verdict on them compared."""
+    compared = next(iter(payoff.measured.values())).runs
+    mine = [run for run in payoff.runs if run.run_id in compared[0]]
+    step = step_ms_of([run for run in payoff.baseline.runs if run.run_id in compared[1]])
+    return None if step is None else prediction_over(mine, step, payoff.measured)
 
 
 def prediction_over(

@@ -15,7 +15,7 @@ from evprof.core.run_info import SpeculationFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import count_text, ms_from_ns, ms_text, percent_text, times_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.configurations.baselines import baseline_of, is_counted
+from evprof.metrics.configurations.baselines import baseline_of, is_counted, runs_text
 from evprof.metrics.estimates.estimates import Verdict
 from evprof.metrics.figures import stages
 from evprof.metrics.speculation import break_even
@@ -85,7 +85,7 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
         parts = (_agreement(run, others), alone) if is_adapted else (alone, hidden_counts([run]))
         return SpeculationVerdict(*parts, lacks_turns=True)
     more = _agreement(run, others) if is_adapted else detail(payoff, window_of(run, others))
-    why = f"{_runs(payoff, found)} {more}".rstrip()
+    why = f"{_runs(found)} {more}".rstrip()
     return SpeculationVerdict(_head(payoff, found), why, lacks_turns=found.interval is None)
 
 
@@ -121,7 +121,7 @@ def hidden_counts(runs: Sequence[RunLog]) -> str:
 def payoff_sentence(payoff: Payoff) -> str:
     """`0.77× [0.75, 0.79]: speculation costs 45 ms an answer. 15 runs against baseline runs 1, 2, … 29.`"""
     found = payoff.whole
-    return f"{_head(payoff, found)} {_runs(payoff, found)}" if found else _NO_BASELINE.format(payoff.runs[0].info.mode)
+    return f"{_head(payoff, found)} {_runs(found)}" if found else _NO_BASELINE.format(payoff.runs[0].info.mode)
 
 
 def _head(payoff: Payoff, found: Verdict) -> str:
@@ -143,12 +143,10 @@ def _head(payoff: Payoff, found: Verdict) -> str:
     return f"{speed}: speculation {does} {ms_text(abs(payoff.saved.delta))} an answer."
 
 
-def _runs(payoff: Payoff, found: Verdict) -> str:
+def _runs(found: Verdict) -> str:
     """`15 runs against baseline runs 1, 2, … 29.`, and what limits the interval."""
-    runs, plain_runs = found.counts
-    few = f"{plain_runs} of " if plain_runs < len(payoff.baseline.runs) else ""
     note = f"; {found.reason.rstrip('.')}" if found.reason and found.interval is not None else ""
-    return f"{count_text(runs, 'run')} against {few}baseline {payoff.baseline.words}{note}."
+    return f"{count_text(len(found.runs[0]), 'run')} against baseline {runs_text(found.runs[1])}{note}."
 
 
 def detail(payoff: Payoff, window: ParallelPrefillFigures | None = None) -> str:
@@ -243,7 +241,7 @@ def _agreement(run: RunLog, others: Sequence[RunLog]) -> str:
         counted = f"{agreed.numerator:,.0f} of {agreed.denominator:,.0f} tokens"
         text += f"; {counted} ({percent_text(agreed.value)}) are the plain target's"
         if len(run.tokens) != len(plain.tokens):
-            text += f", which says {len(plain.tokens)} where this one says {len(run.tokens)}"
+            text += f"; this answer has {len(run.tokens)} tokens, that one {len(plain.tokens)}"
     return f"{text}."
 
 

@@ -15,11 +15,11 @@ from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, SPECULATI
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import AdapterInfo
-from evprof.metrics.estimates.estimates import mean_of, observe, question_of, scene_of, verdict
-from evprof.metrics.figures.decoding import decode_ms_per_token, matching_ids
+from evprof.metrics.estimates.estimates import observe, question_of, scene_of, verdict
+from evprof.metrics.figures.decoding import matching_ids
 from evprof.metrics.figures.stages import stage_ms, wall_ms
 from evprof.metrics.speculation.outcome import acceptance_of_all
-from evprof.metrics.speculation.payoff import Prediction, prediction_over
+from evprof.metrics.speculation.payoff import Prediction, prediction_over, step_ms_of
 from evprof.run.turns import TurnSchedule
 
 GAMMAS = tuple(range(1, 9))
@@ -143,9 +143,9 @@ def turn_of(
 def predicted(turns: Sequence[DraftingTurn]) -> Prediction | None:
     """The prediction from these turns; None where no step was timed, where too few rounds of a width were made, and
     where drafting lay outside stage decode."""
-    step = mean_of(observe((turn.plain for turn in turns), decode_ms_per_token))
+    step_ms = step_ms_of([turn.plain for turn in turns])
     drafted = [turn.drafted for turn in turns if not any(entry.hidden for entry in turn.drafted.rounds)]
-    return None if step is None or not drafted else prediction_over(drafted, step.value)
+    return None if step_ms is None or not drafted else prediction_over(drafted, step_ms)
 
 
 def unlike(turns: Sequence[DraftingTurn]) -> list[DraftingTurn]:
