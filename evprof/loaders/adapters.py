@@ -15,6 +15,7 @@ from evprof.core.plain import fits, hints_of
 from evprof.core.texts import did_you_mean, guess_among
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KV, MODEL
 from evprof.core.vocabulary.modes import KV_ADAPTED, SPECULATIVE, mode_of
+from evprof.loaders.bundled import assets_folder
 from evprof.loaders.heads import CONFIG, LAYOUT, LAYOUTS, HeadLayout, is_head_folder, read_head
 from evprof.loaders.paths import opened_file
 
@@ -136,9 +137,7 @@ def check_mode(info: AdapterInfo, mode: str) -> None:
 
 
 def _bundled_root() -> Path:
-    import assets
-
-    return Path(assets.__file__).parent / "adapters"
+    return assets_folder() / "adapters"
 
 
 def _checked(folder: Path, path: Path, values: Any) -> AdapterInfo:

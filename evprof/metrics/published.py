@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.figures import decoding, kv_cache
 from evprof.metrics.figures.partition import Block, StagePartition, measured_ms, ordered, partition, shape_of
 from evprof.metrics.figures.stages import covered_ms, imported_ms, stage_ms
+
+Read = Callable[[RunLog], float | None]
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,6 @@ class PublishedCell:
 
     label: str
     role: str
-    rows: int
-    failed: int
     warmups: int
     times: tuple[PublishedTime, ...]
     total_ms: Both
@@ -137,28 +137,29 @@ def _cell(label: str, runs: Sequence[RunLog], facts: Mapping[str, Any]) -> Publi
     done = [run for run in runs if run.info.status == FINISHED]
     steady = [run for run in done if not run.info.warmup]
     whole, lacking = _whole(done)
-    info = runs[0].info
-    summed = _strings(_part(facts, "totals").get(info.role))
-    times = _times(done, facts, summed)
-    own = [_own_total_ms(run, summed, facts) for run in done]
-    length = _average(_figures(run).get("published_prefill_length") for run in done)
+    role = runs[0].info.role
+    summed = _strings(_part(facts, "totals").get(role))
     told = [run for run in done if "published_output_tokens" in _figures(run)]
+
+    def both(published: Read, ours: Read) -> Both:
+        return Both(_average(map(published, done)), _average(map(ours, steady)))
+
+    def figure(name: str) -> Read:
+        return lambda run: _figures(run).get(name)
+
+    own = _average(_own_total_ms(run, summed, facts) for run in done)
+    rate = _average(map(figure("published_decode_tok_s"), done)) or _decode_rate(done)
     return PublishedCell(
         label=label,
-        role=info.role,
-        rows=len(runs),
-        failed=len(runs) - len(done),
+        role=role,
         warmups=len(done) - len(steady),
-        times=times,
-        total_ms=Both(_average(own), _average(covered_ms(run) for run in whole if not run.info.warmup)),
+        times=_times(done, facts, summed),
+        total_ms=Both(own, _average(covered_ms(run) for run in whole if not run.info.warmup)),
         total_with_warmup_ms=_average(map(covered_ms, whole)) if len(steady) < len(done) else None,
-        prefill_length=Both(length, _average(map(decoding.input_length, steady))),
-        kv_bytes=Both(_average(map(kv_cache.measured_bytes, done)), _average(map(kv_cache.measured_bytes, steady))),
-        decode_tok_s=Both(
-            _average(_figures(run).get("published_decode_tok_s") for run in done) or _decode_rate(done),
-            _decode_rate(steady),
-        ),
-        output_tokens=Both(_average(map(_published_tokens, done)), _average(map(decoding.output_length, steady))),
+        prefill_length=both(figure("published_prefill_length"), decoding.input_length),
+        kv_bytes=both(kv_cache.measured_bytes, kv_cache.measured_bytes),
+        decode_tok_s=Both(rate, _decode_rate(steady)),
+        output_tokens=both(_published_tokens, decoding.output_length),
         has_own_total=any("published_total_ms" in _figures(run) for run in done),
         own_counts=len(told),
         partial_ids=sum(decoding.output_length(run) is None for run in told),

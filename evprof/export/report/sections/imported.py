@@ -158,14 +158,14 @@ def _cell_table(name: str, cells: Sequence[PublishedCell]) -> Block:
     rows = [
         doc.row_of(
             cell.label.removesuffix(f" · {name}"),
-            rows_cell(cell.rows - cell.failed),
+            rows_cell(len(cell.runs)),
             _value(cell.total_ms.published, 2, has_spread=True),
             _value(cell.total_ms.ours, 2, has_spread=True),
             _value(cell.decode_tok_s.ours, 1),
             "; ".join(f"{entry.name}: {_listed(entry.covers)}" for entry in cell.times) or "no stage",
         )
         for cell in cells
-        if cell.rows != cell.failed
+        if cell.runs
     ]
     if not rows:
         return Paragraph(f"{name} holds no row that was measured; the failed ones are in the list of failures.", "warn")
