@@ -109,10 +109,12 @@ def _write_trace(sources: Iterable[Source], path: Path, many: bool, tell: Tell |
 def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
     """The document of a session; of several, one document whose runs name their session."""
     from evprof.core.plain import SCHEMA_VERSION
+    from evprof.metrics.configurations.parts import parts_document
     from evprof.metrics.document import run_document
     from evprof.session.facts import mark_documents, read_batches
 
     sessions: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     batches: list[dict[str, Any]] = []
     marks: list[dict[str, Any]] = []
 
@@ -126,6 +128,7 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
             for run in each.runs:
                 told.add(run.run_id)
                 yield named | run_document(run, related(run))
+            parts.extend(named | entry for entry in parts_document(each.runs))
             marks.extend(named | mark for mark in mark_documents(each.facts, told))
 
     remaining = iter(sources)
@@ -141,7 +144,9 @@ def _write_document(sources: Iterable[Source], path: Path, many: bool) -> Path:
             head,
             "runs",
             documents(first, remaining),
-            lambda: {"batches": batches, "marks": marks} | ({"sessions": sessions} if many else {}),
+            lambda: (
+                {"time_by_part": parts, "batches": batches, "marks": marks} | ({"sessions": sessions} if many else {})
+            ),
         )
     return path
 
