@@ -56,13 +56,6 @@ def cached(computed: float) -> tuple[Cell, Cell]:
     return miss, staged(miss, vision=0.5).with_(name="on", vision_parts=[CACHE_HIT], settings=settings)
 
 
-def spoken(text: str, ids: tuple[int, ...]) -> tuple[Cell, Cell]:
-    """Two answers with words in common, the target's with these ids."""
-    return DRAFT_002.with_(tokens=(1, 2, 3, 4, 5), text="there is a road ahead"), TARGET_002.with_(
-        tokens=ids, text=text
-    )
-
-
 def decoding(cache: str, decode: float) -> tuple[Cell, Cell]:
     here = {"is_imported": False, "model": GPU | {"cache": cache}, "tokens": (1, 2, 3, 4, 5, 6)}
     stages = {"vision": 29.5, "prefill": 568.1, "decode": decode}
@@ -152,9 +145,6 @@ CASES: list[tuple[str, tuple[Cell, ...], str, tuple[str, ...]]] = [
         CONFIRMED,
         ("0 stand for the same",),
     ),
-    ("tokenizers", spoken("surely there is a road here", (9, 1, 2, 3, 4, 8)), REFUTED, ("same 4 words", "over 4 in")),
-    ("tokenizers", spoken("surely there is a road here", (9, 11, 12, 13, 14, 8)), CONFIRMED, ("over 0 in a row",)),
-    ("tokenizers", spoken("a road", (9, 1)), NOT_MEASURED, ()),
     ("eventgpt_context", (DRAFT_002.with_(prompt=641, frame_tokens=200),), REFUTED, ("641",)),
     ("eventgpt_context", (DRAFT_002.with_(prompt=310, frame_tokens=200),), CONFIRMED, ("310",)),
     *(
@@ -195,13 +185,9 @@ CASES: list[tuple[str, tuple[Cell, ...], str, tuple[str, ...]]] = [
     ("naive_speed", (PLAIN, PLAIN.with_(name="spec", mode="speculative", rounds=((1, 0, 0),))), NOT_MEASURED, ()),
     ("naive_speed", (PLAIN, MAPPED), NOT_MEASURED, ()),
     ("draft_speed", (PLAIN, drafted(520.1)), CONFIRMED, ()),
-    (
-        "draft_speed",
-        (PLAIN, OWN, NAIVE),
-        REFUTED,
-        ("0.80×", "naive (drafter model, chain)", "drafter self, chain 2.40×"),
-    ),
-    ("draft_speed", (PLAIN, OWN), NOT_MEASURED, ("not run on the same samples", "drafter self, chain 2.40×")),
+    ("draft_speed", (PLAIN, OWN, NAIVE), REFUTED, ("0.80×", "naive (drafter model, chain)")),
+    ("draft_speed", (PLAIN, OWN), NOT_MEASURED, ("not run on the same samples",)),
+    ("tokenizers", (DRAFT_002.with_(tokens=(1, 2, 3, 4, 5)), TARGET_002.with_(tokens=(1, 2))), NOT_MEASURED, ()),
     ("parallel_prefill_speed", (PLAIN, drafted(1100.0, (5, 1, 1))), REFUTED, ("1.09×",)),
     ("parallel_prefill_speed", (PLAIN, drafted(500.0, (5, 1, 1))), CONFIRMED, ("2.40×",)),
     # The paces of both models alone say nothing of how many drafts are accepted.

@@ -136,11 +136,6 @@ class _Words(Formatter):
 _WORDS = _Words()
 
 
-def exact(part: str, value: float, /, *columns: Configuration, **words: Any) -> Measured:
-    """A quantity without an interval: a count."""
-    return Measured(words, columns, (value, value), (part,))
-
-
 def compared(figure: Verdict, /, *parts: str, columns: tuple[Configuration, ...], **words: Any) -> Measured:
     """The ratio of a comparison."""
     words |= {"ratio": figure.ratio, "interval": figure.interval}

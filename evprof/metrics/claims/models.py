@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from difflib import SequenceMatcher
 from functools import partial
 
 from evprof.core.run_log import RunLog
@@ -20,14 +19,13 @@ from evprof.metrics.claims.evidence import (
     are_claims_models,
     compared,
     estimated,
-    exact,
     logarithms,
     quotient,
 )
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import FEWEST_SCENES, scene_of
 from evprof.metrics.estimates.paired import compare, fewer_or_faster, is_mostly_cut_off, mean_of, values_of
-from evprof.metrics.figures.decoding import answer_text, decode_ms_per_token, input_length
+from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
 from evprof.metrics.figures.kv_cache import bytes_per_position
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.sizes import ModelSizes, ceiling_of, sizes_of
@@ -41,7 +39,7 @@ LESS = 0.99
 
 LENGTHS_000 = (600, 700)
 LONG_PROMPT, MOST_ANSWERS = 4000, 50
-FEWEST_WORDS, FEWEST_IDS = 4, 5
+FEWEST_IDS = 5
 
 _prefill = partial(stage_ms, name="prefill")
 _vision = partial(stage_ms, name="vision")
@@ -87,50 +85,20 @@ def bfloat16(evidence: Evidence) -> Iterator[Measured]:
 
 
 def tokenizers(evidence: Evidence) -> Iterator[Measured]:
-    """The share of both models' ids that stand for the same text, or of common words that have the same ids."""
+    """The share of the ids used by both models that stand for the same text in both."""
     for draft, target in evidence.model_pairs:
-        same, shared = _equal_pieces(draft, target)
-        if shared >= FEWEST_IDS:
-            yield exact("ids", same / shared, draft, target, shared=shared, same=same)
-            continue
-        words, ids = _longest_common(draft, target)
-        if words:
-            verdict = "one vocabulary" if ids >= words else "the vocabularies differ"
-            yield exact("words", float(ids >= words), draft, target, words=words, ids=ids, verdict=verdict)
+        one, other = _pieces(draft), _pieces(target)
+        shared = one.keys() & other.keys()
+        if len(shared) >= FEWEST_IDS:
+            words = {"shared": len(shared), "same": sum(one[number] == other[number] for number in shared)}
+            share = words["same"] / words["shared"]
+            yield Measured(words, (draft, target), (share, share), ("ids",))
 
 
-def _answers(draft: Configuration, target: Configuration) -> Iterator[tuple[RunLog, RunLog]]:
-    others = target.samples()
-    pairs = ((runs[0], others[key][0]) for key, runs in draft.samples().items() if key in others)
-    for _, pair in zip(range(MOST_ANSWERS), pairs, strict=False):
-        if all(run.tokens and run.tokens[0].known_id is not None for run in pair):
-            yield pair
-
-
-def _equal_pieces(draft: Configuration, target: Configuration) -> tuple[int, int]:
-    """Ids with the same text, and ids used by both models with a known text."""
-    known: tuple[dict[int, str], dict[int, str]] = {}, {}
-    for pair in _answers(draft, target):
-        for texts, run in zip(known, pair, strict=True):
-            texts.update((token.token_id, token.piece) for token in run.tokens if token.piece)
-    shared = known[0].keys() & known[1].keys()
-    return sum(known[0][number] == known[1][number] for number in shared), len(shared)
-
-
-def _longest_common(draft: Configuration, target: Configuration) -> tuple[int, int]:
-    """The longest run of words that two answers share, and the longest run of ids that the same two share."""
-    best = 0, 0
-    for one, other in _answers(draft, target):
-        words = _common([*answer_text(one).split()], [*answer_text(other).split()])
-        ids = _common([token.token_id for token in one.tokens], [token.token_id for token in other.tokens])
-        if words >= FEWEST_WORDS and words > best[0]:
-            best = words, ids
-    return best
-
-
-def _common(one: list[object], other: list[object]) -> int:
-    matcher = SequenceMatcher(None, one, other, autojunk=False)
-    return matcher.find_longest_match(0, len(one), 0, len(other)).size
+def _pieces(column: Configuration) -> dict[int, str]:
+    """The texts of token ids, as far as the first answers tell them."""
+    runs = [runs[0] for runs in column.samples().values()][:MOST_ANSWERS]
+    return {token.token_id: token.piece for run in runs for token in run.tokens if token.piece}
 
 
 def eventgpt_context(evidence: Evidence) -> Iterator[Measured]:

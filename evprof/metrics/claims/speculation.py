@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evprof.core.run_log import RunLog
-from evprof.core.units import times_text
 from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.arithmetic.statistics import ratio_interval
@@ -19,9 +18,6 @@ from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
 from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms
 from evprof.metrics.speculation.outcome import acceptance
-
-MOST_APART = 3
-"""Other drafters that a sentence tells of."""
 
 
 def length_ratio_as_acceptance(evidence: Evidence) -> Iterator[Measured]:
@@ -221,17 +217,11 @@ def parallel_prefill_speed(evidence: Evidence) -> Iterator[Measured]:
 
 
 def draft_speed(evidence: Evidence) -> Iterator[Measured]:
-    """The fastest speculation with the draft model as it is against the target alone; others are named beside it."""
+    """The fastest speculation with the draft model as it is against the target alone."""
     rows = [row for row in speeds(evidence) if mode_of(row.column.runs[0].info.mode).drafts]
-    own = [row for row in rows if _kind(row.column.runs[0]) == MODEL]
-    others = sorted((row for row in rows if row not in own), key=lambda row: -row.ratio)
-    apart = "; ".join(f"{_who(row.column)} {times_text(row.ratio)}" for row in others[:MOST_APART])
-    best = _best(own)
+    best = _best([row for row in rows if _kind(row.column.runs[0]) == MODEL])
     if best is not None:
-        yield best.measured(*(("others",) if others else ()), others=apart)
-    elif others:
-        columns = tuple(row.column for row in others)
-        yield Measured({"others": apart}, columns, None, ("not_run",), "another drafter is not the draft model")
+        yield best.measured()
 
 
 def pruned_time(evidence: Evidence) -> Iterator[Measured]:
