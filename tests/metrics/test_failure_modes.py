@@ -107,7 +107,7 @@ def test_probabilities_of_the_judged_token() -> None:
         0.99,
     )
     assert found[1].draft_chance is None
-    assert found[1].to_json()["kind"] == CONTENT
+    assert found[1].kind == CONTENT
 
 
 def test_a_tree_tells_only_the_preferred_token() -> None:

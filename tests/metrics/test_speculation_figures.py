@@ -12,7 +12,9 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.settings import settings_from_json
 from evprof.metrics.configurations.baselines import baseline_of, candidates_for
+from evprof.metrics.facts import speedup_fact
 from evprof.metrics.speculation import outcome as speculation
+from evprof.metrics.speculation.payoff import payoff_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
 from told import in_turns
 
@@ -125,6 +127,10 @@ def test_sentences(script, plain_writer, speculative_writer) -> None:
         "50 % of 12 drafted tokens were accepted. A drafted token costs 0.06 baseline steps, checking a round 0.50 "
         "(a step is 30.0 ms), over 20 rounds. It pays even if every draft is wrong."
     )
+    called, single = (payoff_of(drafted[-1], known) for known in (runs, [plain[0], drafted[-1]]))
+    assert called is not None
+    assert single is not None
+    assert [fact and fact.text for fact in map(speedup_fact, (called, single))] == ["1.09×", ""]  # the list's figure
     assert "alone" in speculation_sentence(drafted[0], drafted)
     assert "does not speculate" in speculation_sentence(plain[0], runs)
 

@@ -29,6 +29,7 @@ from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.following import FollowingDialog
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import EmptyState, ToneLabel, say, section_head, sentence
+from ui.widgets.record_table import without_grid
 
 DEFINITION_HEADS = ("Figure", "Formula", "Counts", "Value")
 REJECTION_HEADS = ("round", "place", "draft", "p of draft", "p of target", "target instead", "p of target", "kind")
@@ -119,11 +120,9 @@ def _table(name: str, heads: Sequence[str], wide: Sequence[int]) -> QTableWidget
     table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
     table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
     table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-    table.setTabKeyNavigation(False)
-    table.setShowGrid(False)
-    table.verticalHeader().hide()
+    without_grid(table)
+    table.setWordWrap(True)
     head = table.horizontalHeader()
-    head.setHighlightSections(False)
     for column in range(len(heads)):
         is_wide = column in wide
         head.setSectionResizeMode(

@@ -170,7 +170,7 @@ def costs_of(runs: Sequence[RunLog], step_ms: float) -> RoundCosts | None:
         for place in (1, 2)
     )
     draft.pop(0, None)
-    once, prepare = (fmean(costs[place] for costs in known) for place in (0, 1))
+    once, prepare = fmean(once for once, *_ in known), fmean(prepare for _, prepare, _ in known)
     return RoundCosts(step_ms, draft, rest, once, prepare, used, counted.total() - sum(used.values()))
 
 

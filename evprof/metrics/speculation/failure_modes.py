@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.speculation.outcome import has_rejection
@@ -46,9 +45,6 @@ class Rejection:
     cross_chance: float | None
     target_chance: float | None
     kind: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def first_rejections(run: RunLog) -> list[Rejection]:

@@ -93,8 +93,7 @@ class Payoff:
     @property
     def is_explained(self) -> bool:
         """Whether accepted tokens can save what was saved; if not, something else changed."""
-        is_known = self.saved is not None and self.most_saved_ms is not None
-        return not is_known or self.saved.delta <= self.most_saved_ms
+        return self.saved is None or self.most_saved_ms is None or self.saved.delta <= self.most_saved_ms
 
     @property
     def is_clear(self) -> bool:

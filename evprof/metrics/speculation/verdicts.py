@@ -7,7 +7,7 @@ the window and reports use these words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from evprof.core.records import DRAFT, RoundRecord
@@ -179,9 +179,9 @@ def costs_sentence(runs: Sequence[RunLog], found: Prediction | None) -> str:
         return few if widths else ""
     drafting = "" if found.c is None else f"A drafted token costs {found.c:.2f} baseline steps, checking a round "
     costs = f"{drafting or 'A round costs '}{found.v:.2f} (a step is {ms_text(found.costs.step_ms)})"
-    counted = sum(found.costs.rounds.values())
+    rounds = sum(found.costs.rounds.values())
     left_out = f"; {found.costs.left_out:,} of rarer widths are left out" if found.costs.left_out else ""
-    return f"{costs}, over {counted:,.0f} rounds{left_out}."
+    return f"{costs}, over {rounds:,.0f} rounds{left_out}."
 
 
 def _pays(payoff: Payoff, found: Prediction | None) -> str:
@@ -245,20 +245,11 @@ def _agreement(run: RunLog, others: Sequence[RunLog]) -> str:
     return f"{text}."
 
 
-_FACTS = (
-    "kind",
-    "adapter",
-    "alignment",
-    "shared_ids",
-    "draft_ids",
-    "target_ids",
-    "is_lossless",
-    "length",
-    "tree",
-    "concurrency",
-    "draft_threads",
-    "target_threads",
+_COUNTS = (
+    *("rounds", "drafted", "accepted", "bonus", "emitted", "draft_acceptance_rate", "mean_acceptance_length"),
+    *("hidden_drafted", "hidden_accepted"),
 )
+_FACTS = [entry.name for entry in fields(SpeculationFacts) if not entry.name.startswith(("drafter", "transfer"))]
 
 
 def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str, Any] | None:
@@ -268,18 +259,19 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
         return None
     if run.info.imported is not None:
         others = ()  # a file's own figures stand beside it; its rows are compared elsewhere
-    rejections = first_rejections(run)
+    rejections, summed = first_rejections(run), acceptance_of_all([run])
     window, found = window_of(run, others), prediction_of(run, others)
     top = fastest(measured_widths(run, others))
     return {
         "drafter": _drafter(run, facts),
         **{name: getattr(facts, name) if facts else None for name in _FACTS},
-        **_counts(acceptance_of_all([run])),
+        **{name: getattr(summed, name) for name in _COUNTS},
+        "accepted_per_position": list(summed.per_position),
         "per_round": [_round(run, entry) for entry in run.rounds],
         "definitions": [entry.to_json() for entry in definitions(run, plain_answer(run, others))],
         "per_position": [entry.to_json() for entry in per_position(run)],
         "histogram": {str(accepted): count for accepted, count in round_histogram(run).items()},
-        "failures": {"counts": kinds_of(rejections), "list": [entry.to_json() for entry in rejections]},
+        "failures": {"counts": kinds_of(rejections), "list": list(map(asdict, rejections))},
         "window": None if window is None else window.to_json(),
         "prediction": None if found is None else _prediction(found, top),
         "sentence": speculation_sentence(run, others),
@@ -289,16 +281,6 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
 def _drafter(run: RunLog, facts: SpeculationFacts | None) -> str | None:
     model = run.info.models.get(DRAFT)
     return facts.drafter if facts else model.name if model else None
-
-
-def _counts(counts: Acceptance) -> dict[str, Any]:
-    names = ("rounds", "drafted", "accepted", "bonus", "emitted", "draft_acceptance_rate", "mean_acceptance_length")
-    return {
-        **{name: getattr(counts, name) for name in names},
-        "accepted_per_position": list(counts.per_position),
-        "hidden_drafted": counts.hidden_drafted,
-        "hidden_accepted": counts.hidden_accepted,
-    }
 
 
 def _round(run: RunLog, entry: RoundRecord) -> dict[str, Any]:

@@ -105,9 +105,9 @@ def _figures(column: Configuration) -> list[Mapping[str, float]]:
 def _of_file(data: ReportData, column: Configuration) -> Iterator[Rate]:
     """What an imported file counts or calls acceptance, with its importer's finding."""
     keys, name = ("accepted_tokens", "drafted_tokens"), data.name(column)
-    counts = (sum(row[key] for row in _figures(column) if {*keys} <= row.keys()) for key in keys)
+    accepted, drafted = (sum(row[key] for row in _figures(column) if {*keys} <= row.keys()) for key in keys)
     formula = "accepted / drafted by the file's counts; of what was drafted at all, not of the answer"
-    yield name, clinic.Definition(clinic.DRAFT_RATE, formula, *counts, clinic.SHARE), Badge.IMPORTED
+    yield name, clinic.Definition(clinic.DRAFT_RATE, formula, accepted, drafted, clinic.SHARE), Badge.IMPORTED
     key = "published_acceptance_rate"
     rates = [row[key] for row in _figures(column) if key in row]
     problems = (entry.get("problems") for entry in data.noted_rows("imports"))
@@ -322,7 +322,10 @@ def by_answer_length(data: ReportData) -> list[Block]:
         drafting, compared = column.runs[0].info.settings.speculation, compare(column, plain, total)
         sides = (fmt.ms_cell(summarize(values_of(side, total)), badge_of(side.runs)) for side in (plain, column))
         drafter = (drafting.adapter or drafting.drafter).rstrip("/").rpartition("/")[2]
-        ratio, count = fmt.verdict_cell(compared, lower_is_better=False), fmt.rows_cell(compared and compared.count)
+        ratio, count = (
+            fmt.verdict_cell(compared, lower_is_better=False),
+            fmt.rows_cell(compared.count if compared else None),
+        )
         runs = f"{len(plain.runs):,} and {len(column.runs):,}"
         rows.append(doc.row_of(str(length), drafter, *sides, ratio, count, runs))
     heads = ("tokens", "drafted by", "target alone", "drafts in its prefill", "alone / drafted", "n", "runs")
