@@ -7,7 +7,7 @@ pace of the machine, the level of the process, of the scene, and the scatter of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.protocols import StopFlag
-from evprof.metrics.arithmetic.scaling import fit_line
-from evprof.metrics.arithmetic.statistics import Interval, Values, student_quantile
+from evprof.metrics.arithmetic.statistics import Interval, Values
 from evprof.metrics.estimates.estimates import Observation, marked, verdict
 
 NOMINAL = 0.95
@@ -164,7 +163,7 @@ NOISES: tuple[tuple[str, Draw], ...] = (
 
 
 def scenarios() -> list[Scenario]:
-    return [*_in_turns(), *_processes(), *_scenes(), *_slopes()]
+    return [*_in_turns(), *_processes(), *_scenes()]
 
 
 def _in_turns() -> Iterator[Scenario]:
@@ -201,11 +200,6 @@ def _scenes() -> Iterator[Scenario]:
         yield replace(base, title="scenes, difference", estimator="difference")
     yield replace(base, title="scenes, processes apart", order=INTERLEAVED, processes=3, turns=1, own=0.02)
     yield replace(base, title="scenes in 3 shared processes", processes=3, turns=1, own=0.02)
-
-
-def _slopes() -> Iterator[Scenario]:
-    for scenes in (8, 20):
-        yield Scenario("samples with slopes of their own", normal, turns=8, scenes=scenes, estimator="slope")
 
 
 def simulated(scenario: Scenario, times: int, seed: int) -> Iterator[Sides]:
@@ -289,9 +283,9 @@ def covered(scenario: Scenario, simulations: int, seed: int) -> dict[str, Any]:
 
     `called` is the share of all series that are called different from the truth.
     """
-    found = [_interval(scenario, sides, place) for place, sides in enumerate(simulated(scenario, simulations, seed))]
+    found = [_interval(scenario, sides) for sides in simulated(scenario, simulations, seed)]
     known = [interval for interval in found if interval is not None]
-    truth = _truth(scenario)
+    truth = scenario.effect if scenario.estimator == "ratio" else 0.0
     held = sum(low <= truth <= high for low, high in known)
     called = sum(not low <= truth <= high and high < 3 * low for low, high in known)
     return {
@@ -303,7 +297,6 @@ def covered(scenario: Scenario, simulations: int, seed: int) -> dict[str, Any]:
         "without_interval": len(found) - len(known),
         "nominal": NOMINAL,
         "coverage": held / len(known) if known else None,
-        "coverage_ci95": list(binomial_interval(held, len(known))) if known else None,
         "called": called / len(found),
         "width": median(high - low for low, high in known) if known else None,
     }
@@ -316,45 +309,8 @@ def marked_tables(simulations: int, seed: int) -> float:
     return sum(any(marked(rows[first::simulations])) for first in range(simulations)) / simulations
 
 
-def _truth(scenario: Scenario) -> float:
-    match scenario.estimator:
-        case "difference":
-            return 0.0
-        case "slope":
-            return 1.0
-        case _:
-            return scenario.effect
-
-
-def _interval(scenario: Scenario, sides: Sides, place: int) -> Interval | None:
-    match scenario.estimator:
-        case "slope":
-            return _slope(sides[0], place)
-        case estimator:
-            found = verdict(*sides)
-            if found is None:
-                return None
-            return found.interval if estimator == "ratio" else found.delta_interval
-
-
-def _slope(base: Sequence[Observation], place: int) -> Interval | None:
-    """How a figure grows over frames, each sample at a pace of its own about 1 per frame."""
-    chance = np.random.default_rng([7, place])
-    samples = list(dict.fromkeys(entry.sample for entry in base))
-    pace = dict(zip(samples, 1 + 0.2 * chance.standard_normal(len(samples)), strict=True))
-    frames, number = (1.0, 4.0, 8.0, 16.0), dict.fromkeys(samples, 0)
-    across, up = [], []
-    for entry in base:
-        across.append(frames[number[entry.sample] % len(frames)])
-        number[entry.sample] += 1
-        up.append(10 * entry.value + pace[entry.sample] * across[-1])
-    line = fit_line(across, up, [entry.sample for entry in base])
-    return line.slope_interval if line else None
-
-
-def binomial_interval(held: int, count: int) -> Interval:
-    """Wilson's 95 % interval of a share (J. Am. Stat. Assoc. 22, 1927)."""
-    share, square = held / count, student_quantile(1e9) ** 2
-    middle = (share + square / (2 * count)) / (1 + square / count)
-    reach = math.sqrt(square) / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
-    return middle - reach, middle + reach
+def _interval(scenario: Scenario, sides: Sides) -> Interval | None:
+    found = verdict(*sides)
+    if found is None:
+        return None
+    return found.interval if scenario.estimator == "ratio" else found.delta_interval

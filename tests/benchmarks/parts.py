@@ -26,7 +26,6 @@ from evprof.loaders.manifests.manifest import read_manifest
 from evprof.loaders.pictures.render import render_events
 from evprof.loaders.pictures.renderings import RENDERINGS, Painter
 from evprof.loaders.simulation import ContrastSimulator
-from evprof.metrics.arithmetic.statistics import ratio_interval
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.gathering import configurations_of
 from evprof.metrics.figures.scores import rouge_l
@@ -125,12 +124,6 @@ def _compared(folder: Path) -> Work:
     return work
 
 
-def _interval(_: Path) -> Work:
-    chance = np.random.default_rng(1)
-    base, sample = (np.exp(chance.normal(0, 0.3, SAMPLES)).tolist() for _ in range(2))
-    return lambda: ratio_interval(base, sample)
-
-
 def _texts(_: Path) -> Work:
     text = "a bus is on the road " * 48_000
     return lambda: rouge_l(text, text)
@@ -145,7 +138,6 @@ PARTS = (
     TimedPart("import", 2 * ROWS, "runs", _imported),
     TimedPart("read session", 2 * ROWS, "runs", _read),
     TimedPart("compare", 2 * ROWS, "runs", _compared),
-    TimedPart("interval", SAMPLES, "pairs", _interval),
     TimedPart("ROUGE-L", 6 * 48_000, "words", _texts),
 )
 

@@ -189,7 +189,7 @@ BENCHMARKS = {
     "parts": Benchmark(
         """Measure how long evprof's own work takes, without a model.
 
-        Drawing and simulating events, reading manifests and sessions, importing, comparing, intervals, texts.
+        Drawing and simulating events, reading manifests and sessions, importing, comparing, texts.
         """,
         (CommandExample("run.py parts --only interval --repeat 3", "measure the intervals"),),
         (takes.only("words of parts"), takes.repeat(7), takes.MARKDOWN),
@@ -217,7 +217,7 @@ BENCHMARKS = {
         (CommandExample("run.py coverage --quick", "simulate less"),),
         (own.quick("300 simulations a row, not 2000"), takes.MARKDOWN),
         _coverage,
-        {"rows": ("scenario", "estimator", "n", "coverage", "coverage_ci95", "width")},
+        {"rows": ("order", "scenario", "estimator", "n", "coverage", "called", "width")},
     ),
     "engine-process": Benchmark(
         """Measure how soon the window's engine process answers, and how soon a record of it has arrived.""",

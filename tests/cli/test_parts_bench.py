@@ -11,7 +11,7 @@ import pytest
 from benchmarks import parts
 from benchmarks.parts import PARTS, TimedPart, measure_parts
 
-QUICK = ("five frames", "paint polarity", "read manifest", "interval")
+QUICK = ("five frames", "paint polarity", "read manifest")
 
 
 def test_rows_say_what_took_how_long(bench: Callable[..., Any]) -> None:

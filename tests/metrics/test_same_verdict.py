@@ -1,4 +1,4 @@
-"""One session of 3 plain, 3 speculative, 10 plain and 3 speculative runs under changing load: one verdict everywhere."""
+"""One session of 3 plain, 3 speculative, 10 plain and 3 speculative runs under changing load: one verdict."""
 
 from __future__ import annotations
 

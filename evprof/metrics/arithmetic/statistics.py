@@ -69,22 +69,6 @@ def summarize(values: Sequence[float]) -> Summary | None:
     )
 
 
-def ratio_interval(base: Sequence[float], sample: Sequence[float]) -> Interval | None:
-    """95 % interval of the quotient of totals, sum(sample) / sum(base), over independent pairs (delta method).
-
-    None below three pairs, and where a sum is not positive. Raises ValueError where the values make no pairs.
-    """
-    below, above = _array(base), _array(sample)
-    if below.size != above.size:
-        raise ValueError(f"{below.size} and {above.size} values cannot be paired")
-    if below.size < FEWEST or below.mean() <= 0 or above.mean() <= 0:
-        return None
-    ratio = float(above.mean() / below.mean())
-    deviations = above / above.mean() - below / below.mean()
-    reach = student_quantile(below.size - 1) * float(deviations.std(ddof=1)) / math.sqrt(below.size)
-    return ratio * math.exp(-reach), ratio * math.exp(reach)
-
-
 def warmup_count(values: Sequence[float]) -> int:
     """How many leading times, in the order they were measured, are still warming up; 0: none.
 

@@ -9,7 +9,6 @@ from typing import Any
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.drafters import DRAFTERS, HIDDEN, MODEL
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
-from evprof.metrics.arithmetic.statistics import ratio_interval
 from evprof.metrics.claims.evidence import FEW_SCENES, Evidence, Measured, compared
 from evprof.metrics.configurations.baselines import RunPool, baseline_over, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Configuration, sample_key
@@ -184,14 +183,12 @@ def adapter_acceptance(evidence: Evidence) -> Iterator[Measured]:
 
 
 def _acceptance(columns: Sequence[Configuration]) -> Measured | None:
-    """Accepted / drafted tokens over one run of every sample, with an interval over scenes; None where none was
-    drafted."""
+    """Accepted / drafted tokens over one run of every sample, with the range of scenes; None where none was drafted."""
     scenes: dict[Hashable, tuple[float, float]] = {}
     for run in (runs[0] for column in columns for runs in column.samples().values()):
         before, counts = scenes.get(scene_of(run), (0.0, 0.0)), counts_of(run)
         scenes[scene_of(run)] = before[0] + counts[0], before[1] + counts[1]
-    accepted, drafted = ([counts[side] for counts in scenes.values()] for side in (0, 1))
-    whole, right = sum(drafted), sum(accepted)
+    right, whole = (sum(counts[side] for counts in scenes.values()) for side in (0, 1))
     if not whole:
         return None
     names = "; ".join(column.cell or runs_text([run.run_id for run in column.runs]) for column in columns)
@@ -199,7 +196,8 @@ def _acceptance(columns: Sequence[Configuration]) -> Measured | None:
     interval = None
     if len(scenes) >= FEWEST_SCENES:
         # With nothing accepted, the largest share of scenes that leaves such a sample a chance of 2.5 %.
-        interval = ratio_interval(drafted, accepted) if right else (0.0, 1 - 0.025 ** (1 / len(scenes)))
+        rates = [accepted / drafted for accepted, drafted in scenes.values() if drafted]
+        interval = (min(rates), max(rates)) if right else (0.0, 1 - 0.025 ** (1 / len(scenes)))
     return Measured(words, tuple(columns), interval, ("chains",), FEW_SCENES)
 
 
