@@ -200,11 +200,12 @@ class AnswerReading(Reading):
         return row
 
     def _typical_times(self, answer: Answer) -> Mapping[str, float]:
-        """The median of each of the answer's times in the preview."""
+        """The median of each model time of the answer in the preview. A first load may take a thousand times."""
         if answer.cell not in self._typical:
             rows = self.preview.objects(answer.place)
             parts = [mapping(row.get(answer.part)) if answer.part else row for row in rows]
-            times = {key: [time for part in parts if (time := finite(part.get(key)))] for key in answer.covers}
+            keys = [key for key, stages in answer.covers.items() if not {"load", "preprocess"} & set(stages)]
+            times = {key: [time for part in parts if (time := finite(part.get(key)))] for key in keys}
             self._typical[answer.cell] = {key: median(values) for key, values in times.items() if values}
         return self._typical[answer.cell]
 
