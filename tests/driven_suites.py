@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,10 @@ def samples_of(count: int) -> list[Sample]:
 
 
 def plan_of(
-    repeat: int = 2, count: int = 2, order: str = INTERLEAVED, grid: dict[str, Any] | None = None, sessions: int = 1
+    repeat: int = 2, count: int = 2, order: str = INTERLEAVED, grid: dict[str, Any] | None = None, seed: int = 1
 ) -> SuitePlan:
     spec = parse_suite(grid or GRID, "grid", repeat=repeat)
-    return plan_suite(replace(spec, processes=sessions), samples_of(count), order, drawing=random.Random(1))
+    return plan_suite(spec, samples_of(count), order, drawing=random.Random(seed))
 
 
 class InstantEngine:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,45 @@ def test_what_a_drafted_run_is_weighed_against_stands_in_its_document(evprof, tm
     evprof("run", "--mode", "target", "-o", path)
     runs = evprof("show", path, "--json").document["runs"]
     assert [run["baseline"] for run in runs] == [None, None, {"run_ids": [1, 2, 4]}, None]
+
+
+@pytest.mark.usefixtures("computed")
+def test_modes_run_in_turns_that_every_session_keeps(evprof, tmp_path) -> None:
+    path, joined = tmp_path / "s.evprof", tmp_path / "joined.evprof"
+    words = ("--mode", "target,speculative,side-by-side", "--repeat", 3, "--max-new-tokens", 3)
+    for _ in range(2):
+        found = evprof("run", *words, "-o", path, "--json")
+        assert found.code == 0, found.errors
+        runs = [run for run in found.document["runs"] if not run["warmup"]]
+        assert [divmod(place, 4) for place in range(12)] == [
+            (run["turn"]["number"], run["turn"]["place"]) for run in runs
+        ]
+        assert Counter((run["turn"]["number"], run["mode"], run["role"], run["repeat"]) for run in runs) == Counter(
+            (turn, mode, role, turn)
+            for turn in range(3)
+            for mode in ("target", "speculative", "side-by-side")
+            for role in (("draft", "target") if mode == "side-by-side" else ("target",))
+        )
+        assert len({(run["mode"], run["group_id"]) for run in runs}) == 3
+    copy = shutil.copy(path, tmp_path / "copy.evprof")
+    assert evprof("session", "merge", path, copy, "-o", joined).code == 0
+    turns = [run["turn"] for run in evprof("show", path, "--json").document["runs"]]
+    assert len({turn["series"] for turn in turns if turn}) == 2
+    assert [run["turn"] for run in evprof("show", joined, "--json").document["runs"]] == turns * 2
+
+
+@pytest.mark.usefixtures("scripted")
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (("--mode", "target,lunch"), "'target,lunch' is none of"),
+        (("--mode", "draft,target", "--drafter", "lookup"), "mode draft,target has none"),
+    ],
+)
+def test_several_modes_are_checked_together(evprof, words, fact) -> None:
+    found = evprof("run", *words)
+    assert found.code == 2
+    assert fact in found.errors
 
 
 def recorded(run: dict[str, Any]) -> dict[str, Any]:
