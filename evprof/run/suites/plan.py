@@ -277,4 +277,4 @@ class RowDeck:
 
 
 def _turn(row: SuiteRow) -> int | None:
-    return row.turn and row.turn.number
+    return row.turn.number if row.turn else None

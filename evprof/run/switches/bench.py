@@ -155,8 +155,8 @@ class _Bench:
                 runs[side].append(self._run(replace(requests[side], turn=turn)))
         if is_alone:
             self._engine.close()
-        off, on = (MeasuredSide(first, made, is_alone) for first, made in zip(firsts, runs, strict=True))
-        return row_of(head, variant.expects, off, on)
+        sides = [MeasuredSide(first, made, is_alone) for first, made in zip(firsts, runs, strict=True)]
+        return row_of(head, variant.expects, *sides)
 
     def _first(self, request: RunRequest, role: str, *, alone: bool) -> RunLog:
         """The run that loads and compiles, and gives the answer as far as the model wants it to go."""
