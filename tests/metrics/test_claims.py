@@ -10,8 +10,7 @@ from cell_runs import DRAFT_002, TARGET_002, Cell
 from evprof.core.run_info import SpeculationFacts
 from evprof.metrics.claims import speculation
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Evidence, Finding, judge
-from evprof.metrics.claims.models import CACHE_HIT
-from evprof.metrics.claims.table import CLAIMS, answer_claims
+from evprof.metrics.claims.models import CACHE_HIT, CLAIMS, answer_claims
 from evprof.metrics.limits.sizes import DeviceCeiling
 
 GPU = {"device": "cuda:0"}

@@ -29,9 +29,9 @@ from evprof.export.report.sections import (
     times,
 )
 from evprof.metrics.claims.evidence import NOT_MEASURED, Finding, is_alone
+from evprof.metrics.claims.models import CLAIMS as ALL_CLAIMS
 from evprof.metrics.claims.models import is_hit
 from evprof.metrics.claims.speculation import counts_of, speeds
-from evprof.metrics.claims.table import CLAIMS as ALL_CLAIMS
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.estimates import scene_of
 from evprof.metrics.estimates.paired import fewer_or_faster

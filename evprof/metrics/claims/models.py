@@ -1,4 +1,4 @@
-"""Quantities of claims about one or two models: caches, formats, vocabularies, prefill, decoding and vision."""
+"""All claims, and the quantities of those about one or two models: caches, formats, prefill, decoding and vision."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from evprof.core.run_log import RunLog
+from evprof.metrics.claims import speculation
 from evprof.metrics.claims.evidence import (
     EVENTGPT,
     FEW_RUNS,
     FEW_SCENES,
+    LIST,
+    Claim,
     Evidence,
+    Finding,
     Measured,
     Words,
     answering_model,
     are_claims_models,
     compared,
     estimated,
+    judge,
     logarithms,
     quotient,
 )
@@ -277,3 +283,20 @@ def _model_ms(run: RunLog) -> float | None:
 def _frame_ms(run: RunLog) -> float | None:
     lengths, spent = run.info.lengths.get(run.info.role), _vision(run)
     return None if spent is None or lengths is None or not lengths.per_frame else spent / len(lengths.per_frame)
+
+
+_QUANTITIES = {**globals(), **vars(speculation), "nothing": lambda _: ()}
+
+
+def _claim(entry: dict[str, Any]) -> Claim:
+    least, most = entry["claimed"]
+    return Claim(**entry | {"quantity": _QUANTITIES[entry["quantity"]], "claimed": (least, most)})
+
+
+CLAIMS = tuple(map(_claim, LIST["claims"]))
+"""All claims in the documents' order."""
+
+
+def answer_claims(evidence: Evidence) -> list[Finding]:
+    """The finding of every claim."""
+    return [judge(claim, evidence) for claim in CLAIMS]

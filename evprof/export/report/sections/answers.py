@@ -23,7 +23,7 @@ from evprof.export.report.pairs import evidence_of, firsts_of_models
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, ColumnsOf, Paragraph, Section, Table
 from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.claims.evidence import CONFIRMED, NOT_MEASURED, REFUTED, Finding
-from evprof.metrics.claims.table import answer_claims
+from evprof.metrics.claims.models import answer_claims
 from evprof.metrics.comparison.accuracy import Accuracy, accuracy_of, by_task, of_judged
 from evprof.metrics.comparison.differences import configuration_token_match, same_questions
 from evprof.metrics.configurations.gathering import Configuration, SampleKey, sample_key
