@@ -12,13 +12,13 @@ from evprof.core.records import TARGET
 from evprof.core.run_log import RunLog
 from evprof.core.units import percent_text
 from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
-from evprof.metrics.configurations.baselines import baseline_of, repeats_of, runs_text
+from evprof.metrics.configurations.baselines import is_counted, repeats_of, runs_text
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.speculation.clinic import SHARE, Definition, definitions_over, plain_answer
 from evprof.metrics.speculation.failure_modes import KINDS, Rejection, counts, first_rejections
 from evprof.metrics.speculation.outcome import distinct_answers, is_lossy
-from evprof.metrics.speculation.payoff import DECODE, Prediction, payoff_of, prediction_of
-from evprof.metrics.speculation.verdicts import speculation_sentence
+from evprof.metrics.speculation.payoff import DECODE, Prediction, payoff_of, prediction_for
+from evprof.metrics.speculation.verdicts import speculation_verdict
 from ui.clinic.break_even import BreakEvenPlot, WhatIf, WhatIfSliders
 from ui.columns.model_column import LOSSY
 from ui.run_facts.run_text import NOTHING, chance_text, judgement_of, piece_text, run_title
@@ -74,16 +74,16 @@ def clinic_of(run: RunLog, others: Sequence[RunLog]) -> Clinic:
     runs = repeats_of(run, others)
     if run not in runs:
         runs = [run]
-    baseline = baseline_of(run, others)
+    payoff = payoff_of(run, others) if is_counted(run.info) else None
     return Clinic(
         run,
         len(runs),
         tuple(definitions_over([(entry, plain_answer(entry, others)) for entry in distinct_answers(runs)])),
         tuple(first_rejections(run)),
-        prediction_of(run, others),
-        speculation_sentence(run, others),
-        judgement_of(run, payoff_of(run, others)),
-        "" if baseline is None else baseline.words,
+        prediction_for(payoff) if payoff else None,
+        speculation_verdict(run, others, payoff).sentence,
+        judgement_of(run, payoff),
+        payoff.baseline.words if payoff else "",
     )
 
 
@@ -225,9 +225,10 @@ class ClinicDialog(FollowingDialog):
         found, old = self.clinic.prediction, self.plot.state if is_same else None
         self.break_even.setVisible(found is not None)
         say(self.caption, _CAPTION.format(" or ".join(map(str, found.costs.rounds))) if found else "")
-        self.no_plain.setVisible(not self.clinic.against and not mode_of(run.info.mode).maps_cache)
-        self.sentence.say(self.clinic.sentence, self.clinic.judgement)
-        if found is not None:
+        self.no_plain.setVisible(not self.clinic.against and is_counted(run.info) and not is_lossy(run))
+        if found is None:
+            self.sentence.say(self.clinic.sentence, self.clinic.judgement)
+        else:
             state = WhatIf(found, old.gamma, old.alpha) if old is not None else WhatIf(found)
             self.sliders.show_state(state)
             self._show_state(state)
@@ -236,7 +237,7 @@ class ClinicDialog(FollowingDialog):
         if self.clinic is None:
             return
         if state.is_assumed:
-            self.sentence.say(state.sentence, "good" if state.saved_ms > 0 else "warn")
+            self.sentence.say(state.sentence, "dim")
         else:
             self.sentence.say(self.clinic.sentence, self.clinic.judgement)
         # With hidden drafts, decoding begins with tokens that no round gave.

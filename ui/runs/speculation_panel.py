@@ -67,6 +67,7 @@ class SpeculationPanel(QWidget):
 
     def show_run(self, run: RunLog | None, runs: Mapping[int, RunLog] | None = None) -> None:
         """Shows a run's speculation against the plain runs among `runs`; cheap when nothing changed."""
+        from evprof.metrics.configurations.baselines import is_counted
         from evprof.metrics.speculation.outcome import acceptance
         from evprof.metrics.speculation.verdicts import speculation_verdict
 
@@ -87,7 +88,7 @@ class SpeculationPanel(QWidget):
         self.head.setText((_HEAD if counts is not None else _LOSSY_HEAD).upper())
         self.table.show_rows([] if counts is None else _rows(run, self._payoffs.pool_of(run)))
         self.table.setVisible(counts is not None)
-        payoff = self._payoffs.of(run) if run.info.is_over else None
+        payoff = self._payoffs.of(run) if is_counted(run.info) else None
         verdict = speculation_verdict(run, list(known.values()), payoff)
         self.verdict.say(verdict.head, judgement_of(run, payoff))
         self.why.say(verdict.why)

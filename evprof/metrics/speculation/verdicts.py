@@ -74,10 +74,9 @@ def speculation_verdict(run: RunLog, others: Sequence[RunLog], payoff: Payoff | 
     """The verdict on a run, whose `payoff` against the others is known already (None: there is none)."""
     if unweighed := _unweighed(run):
         return SpeculationVerdict(unweighed)
+    if not is_counted(run.info):
+        return SpeculationVerdict(f"This run is {' and '.join(run.info.marks) or run.info.status}: it is in no figure.")
     found = payoff.whole if payoff else None
-    if not is_counted(run.info) and (payoff is None or payoff.runs == (run,)):
-        marks = " and ".join(run.info.marks) or run.info.status
-        return SpeculationVerdict(f"This run is {marks}: it is in no figure. Repeat it to weigh speculation.")
     is_adapted = mode_of(run.info.mode).maps_cache
     if payoff is None or found is None:
         alone = _NO_BASELINE.format(run.info.mode)
