@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,13 @@ from evprof.view.lanes import VERIFY, Floats
 
 
 class SpanLines(NamedTuple):
-    """One entry per span, in the order of their first records.
+    """One entry per span of some runs, in the order of their first records.
 
     `names` and `stages` are codes into `words` (a stage's own name is both), `roles` into `role_words`. Times are ms;
     `starts` count from the run's zero. `own` is the duration without that of the parts. NaN: not known.
     """
 
+    run_ids: Ints
     ids: Ints
     roles: Ints
     names: Ints
@@ -28,31 +30,37 @@ class SpanLines(NamedTuple):
     durations: Floats
     own: Floats
     tokens: Floats
-    words: list[str]
-    role_words: list[str]
+    words: tuple[str, ...]
+    role_words: tuple[str, ...]
 
 
-def span_lines(run: RunLog, zero_ns: int) -> SpanLines:
-    """The spans of a run whose zero is at `zero_ns`; a span that goes on has no duration."""
-    spans = run.span_columns
+def span_lines(runs: Sequence[RunLog]) -> SpanLines:
+    """The spans of all these runs; one that goes on has no duration."""
+    words: dict[str, int] = {}
+    role_words: dict[str, int] = {}
+    columns = [_columns_of(run, words, role_words) for run in runs]
+    empty = [np.zeros(0, dtype=np.int64)] * 9
+    joined = map(np.concatenate, zip(*columns, strict=True)) if columns else empty
+    return SpanLines._make([*joined, tuple(words), tuple(role_words)])
+
+
+def _columns_of(run: RunLog, words: dict[str, int], role_words: dict[str, int]) -> tuple[Ints | Floats, ...]:
+    """The first nine columns of one run; new words are added to those of all runs."""
+    spans, first = run.span_columns, run.first_stage
+    zero_ns = run.info.start_ns if run.info.start_ns is not None else 0 if first is None else first.start_ns
     starts, ends, parents = spans.starts, spans.ends, spans.places(spans.parents)
     has_end = spans.states != RUNNING
     durations = np.where(has_end, ends - starts, np.nan) / 1e6
     own = durations - _covered_ns(starts, np.where(has_end, ends, starts), parents) / 1e6
-    stages = np.where(parents >= 0, spans.names[parents], spans.names)
-    tokens = _tokens(run, starts, parents)
-    return SpanLines(
-        spans.ids,
-        spans.roles,
-        spans.names,
-        stages,
-        (starts - zero_ns) / 1e6,
-        durations,
-        own,
-        tokens,
-        spans.name_words,
-        spans.role_words,
-    )
+    names = _codes(words, spans.name_words)[spans.names]
+    stages = np.where(parents >= 0, names[parents], names)
+    roles = _codes(role_words, spans.role_words)[spans.roles]
+    run_ids, tokens = np.full(len(starts), run.run_id), _tokens(run, starts, parents)
+    return run_ids, spans.ids, roles, names, stages, (starts - zero_ns) / 1e6, durations, own, tokens
+
+
+def _codes(known: dict[str, int], words: Sequence[str]) -> Ints:
+    return np.array([known.setdefault(word, len(known)) for word in words], dtype=np.int64)
 
 
 def _covered_ns(starts: Ints, ends: Ints, parents: Ints) -> Floats:

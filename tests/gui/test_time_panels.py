@@ -109,7 +109,7 @@ def test_a_line_selects_its_span_and_a_span_its_line(
     panel.table.filter.setText("VISION")
     assert {model.data(model.index(row, 1)) for row in range(model.rowCount())} == {"vision"}
     assert selection.span == ref
-    other = int(panel._span_ids[model.records[-1]])
+    other = int(panel.lines.ids[model.records[-1]])
     selection.select(SpanRef(3, other))
     assert view.currentIndex().row() == model.rowCount() - 1
     panel.copy.click()

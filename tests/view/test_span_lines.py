@@ -24,7 +24,7 @@ def test_time_of_its_own_is_what_no_part_covers(parts_of: list[list[tuple[int, i
             for phase in (BEGIN, END):
                 end = -1 if phase == BEGIN else max(ends)
                 run.absorb(SpanRecord(1, place, parent, phase, TARGET, name, min(ends), end))
-    lines = span_lines(run, 0)
+    lines = span_lines([run])
     for stage, parts in enumerate(parts_of):
         uncovered = [t for t in range(5, 35) if not any(min(ends) <= t < max(ends) for ends in parts)]
         assert round(1e6 * float(lines.own[lines.ids == stage][0])) == len(uncovered)
@@ -39,5 +39,5 @@ def test_tokens_are_those_of_the_bars_and_of_each_round() -> None:
             run.absorb(SpanRecord(1, span_id, parent, phase, TARGET, name, start, until))
     for position, (t_ns, number) in enumerate([(20, -1), (41, 0), (41, 0), (61, 1), (75, -1)]):
         run.absorb(TokenRecord(1, TARGET, position, 5, "target", number, t_ns, " a"))
-    counts = span_lines(run, 0).tokens.tolist()
+    counts = span_lines([run]).tokens.tolist()
     assert [None if isnan(count) else count for count in counts] == [583, 641, 4, None, 2, None, 1]

@@ -86,7 +86,7 @@ class PartsPanel(FollowingPanel):
         self.note.setText(_WHAT)
         self.table = QTableWidget(0, _FIRST_PICK + len(PERCENTS))
         self.table.setAccessibleName("Where time goes")
-        self.table.setHorizontalHeaderLabels(["part", "", "mean", "", *(f"{p} %" for p in PERCENTS)])
+        self.table.setHorizontalHeaderLabels(["part", "", "mean", "25 – 75 %", *(f"{p} %" for p in PERCENTS)])
         self.table.setItemDelegateForColumn(_BAR, _BarDelegate(themes, self.table))
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.table.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
@@ -152,9 +152,6 @@ class PartsPanel(FollowingPanel):
                     role = part.key.role
                     self._lines.append(_Line(side, None, role=role))
                 self._lines.append(_Line(side, part, longest))
-        has_quartiles = all(part.has_quartiles for part in every)
-        if (head := self.table.horizontalHeaderItem(_SPREAD)) is not None:
-            head.setText("25 – 75 %" if has_quartiles else "25 – 75 % or all")
         self.table.clearSpans()
         self.table.setRowCount(len(self._lines))
         for row, line in enumerate(self._lines):

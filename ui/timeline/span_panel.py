@@ -14,7 +14,6 @@ from PySide6.QtCore import QItemSelectionModel, QSize, Qt
 from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QPushButton
 
-from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
 from evprof.view.lanes import Floats, Ints
 from evprof.view.span_lines import SpanLines, span_lines
@@ -107,16 +106,13 @@ class SpanPanel(FollowingPanel):
         self.copy.setCursor(Qt.CursorShape.PointingHandCursor)
         self.copy.setToolTip("Copies the lines that are shown, in their order; times in ms")
         self.copy.clicked.connect(self.copy_csv)
-        self.table = RecordTable(
-            "Spans", _columns([], np.zeros(0, dtype=np.int64)), self.copy, empty=empty, model=SpanModel
-        )
+        self.lines = span_lines(())
+        self.table = RecordTable("Spans", _columns(self.lines), self.copy, empty=empty, model=SpanModel)
         self.model: SpanModel = self.table.model  # type: ignore[assignment]  # made as one
         self.model.themes = themes
         self.table.view.setIconSize(QSize(4, 12))
         stacked((self.table, 1), on=self, margins=(2 * GRID, GRID, GRID, GRID))
         self._known: object = None
-        self._span_ids: Ints = np.zeros(0, dtype=np.int64)
-        self._run_ids = self._span_ids
         self._is_marking = False
         self.table.view.selectionModel().currentRowChanged.connect(self._pick)
         self.model.modelAboutToBeReset.connect(partial(setattr, self, "_is_marking", True))
@@ -130,11 +126,8 @@ class SpanPanel(FollowingPanel):
         if known == self._known:
             return
         self._known = known
-        listed = [(run, span_lines(run, _zero_of(run))) for run in runs]
-        nothing = np.zeros(0, dtype=np.int64)
-        self._span_ids = np.concatenate([nothing, *(lines.ids for _, lines in listed)])
-        self._run_ids = np.concatenate([nothing, *(np.full(len(lines.ids), run.run_id) for run, lines in listed)])
-        self.table.show_records(range(len(self._span_ids)), _columns(listed, self._run_ids))
+        self.lines = span_lines(runs)
+        self.table.show_records(range(len(self.lines.ids)), _columns(self.lines))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -146,16 +139,15 @@ class SpanPanel(FollowingPanel):
     def _pick(self, index: Any, _before: object) -> None:
         if index.isValid() and not self._is_marking:
             place = self.model.records[index.row()]
-            self._selection.select(SpanRef(int(self._run_ids[place]), int(self._span_ids[place])))
+            self._selection.select(SpanRef(int(self.lines.run_ids[place]), int(self.lines.ids[place])))
 
     def _mark(self, *_: object) -> None:
         """Marks the line of the selected span, and brings it into view."""
         chosen, view = self._selection.span, self.table.view
         rows = np.zeros(0, dtype=np.int64)
         if chosen is not None and len(self.model.records):
-            places = np.asarray(self.model.records)
-            is_own = (self._run_ids == chosen.run_id) & (self._span_ids == chosen.span_id)
-            rows = np.flatnonzero(is_own[places])
+            is_own = (self.lines.run_ids == chosen.run_id) & (self.lines.ids == chosen.span_id)
+            rows = np.flatnonzero(is_own[np.asarray(self.model.records)])
         self._is_marking = True
         if not len(rows):
             view.selectionModel().clear()
@@ -167,35 +159,17 @@ class SpanPanel(FollowingPanel):
         self._is_marking = False
 
 
-def _zero_of(run: RunLog) -> int:
-    first = run.first_stage
-    return run.info.start_ns if run.info.start_ns is not None else 0 if first is None else first.start_ns
-
-
-def _columns(listed: Sequence[tuple[RunLog, SpanLines]], run_ids: Ints) -> list[Any]:
-    """The columns over the spans of all these runs; texts have the words of all of them."""
-
-    def number(head: str, key: str, tip: str, field: str, write: Callable[[float], str]) -> SpanColumn:
-        values = np.concatenate([getattr(lines, field) for _, lines in listed] or [np.zeros(0)])
-        return SpanColumn(head, key, tip, values, write)
-
-    def text(head: str, key: str, tip: str, field: str, words_field: str = "words") -> SpanColumn:
-        known: dict[str, int] = {}
-        codes = [np.zeros(0, dtype=np.int64)]
-        for _, lines in listed:
-            own = [known.setdefault(word, len(known)) for word in getattr(lines, words_field)]
-            codes.append(np.array(own, dtype=np.int64)[getattr(lines, field)])
-        return SpanColumn(head, key, tip, np.concatenate(codes), words=tuple(known) or ("",))
-
+def _columns(lines: SpanLines) -> list[Any]:
     own = "duration without the parts inside, overlaps once"
     handled = "visual tokens of vision, the prompt's of prefill, the answer's of decode and of each verification"
+    words, roles = lines.words or ("",), lines.role_words or ("",)
     return [
-        text("span", "span", "a stage or a part of one", "names"),
-        text("stage", "stage", "the stage that it is, or that it is a part of", "stages"),
-        text("model", "role", "draft or target", "roles", "role_words"),
-        SpanColumn("run", "run", "number of the run", run_ids, "{:.0f}".format),
-        number("start", "start_ms", "from the run's zero", "starts", "{:,.2f} ms".format),
-        number("duration", "duration_ms", "from its start to its end", "durations", ms_text),
-        number("self", "self_ms", own, "own", ms_text),
-        number("tokens", "tokens", handled, "tokens", "{:,.0f}".format),
+        SpanColumn("span", "span", "a stage or a part of one", lines.names, words=words),
+        SpanColumn("stage", "stage", "the stage that it is, or that it is a part of", lines.stages, words=words),
+        SpanColumn("model", "role", "draft or target", lines.roles, words=roles),
+        SpanColumn("run", "run", "number of the run", lines.run_ids, "{:.0f}".format),
+        SpanColumn("start", "start_ms", "from the run's zero", lines.starts, "{:,.2f} ms".format),
+        SpanColumn("duration", "duration_ms", "from its start to its end", lines.durations, ms_text),
+        SpanColumn("self", "self_ms", own, lines.own, ms_text),
+        SpanColumn("tokens", "tokens", handled, lines.tokens, "{:,.0f}".format),
     ]
