@@ -18,15 +18,13 @@ from evprof.export.report.parts import Badge, Cell, CellOf, Table, table_of
 from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.comparison.comparability import Comparability, comparability
+from evprof.metrics.comparison.differences import SEPARATOR, without_common_end
 from evprof.metrics.configurations.baselines import RunPool, pooled, pools_of
 from evprof.metrics.configurations.gathering import Configuration, configurations_of, last_attempts
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import Observation, mean_of, observe
 from evprof.metrics.figures.stages import END_TO_END, widest_basis
 from evprof.session.facts import told_facts
-
-SEPARATOR = " · "
-"""Between the parts of a configuration's name."""
 
 _LONGEST_ERROR, _MOST_ERRORS = 300, 10
 
@@ -236,17 +234,11 @@ def configuration_names(columns: Sequence[Configuration]) -> list[str]:
 
 
 def _without_common_ends(names: list[str]) -> list[str]:
-    """`EventGPT` and `LLaVA` for `EventGPT · rows.json` and `LLaVA · rows.json`; a mode of all goes too."""
-
-    def are_equal(place: int) -> bool:
-        return len(parts) > 1 and len({part[place] for part in parts}) == 1 and all(len(part) > 1 for part in parts)
-
-    parts = [name.split(SEPARATOR) for name in names]
-    while are_equal(-1):
-        parts = [part[:-1] for part in parts]
-    if are_equal(0) and mode_of(parts[0][0]).is_side_by_side:
-        parts = [part[1:] for part in parts]
-    return [SEPARATOR.join(part) for part in parts]
+    """The names without what all end in, and without a mode of both models that all begin with."""
+    parts = [name.split(SEPARATOR) for name in without_common_end(names)]
+    firsts, is_shared = {part[0] for part in parts}, len(parts) > 1 and all(len(part) > 1 for part in parts)
+    is_mode = is_shared and len(firsts) == 1 and mode_of(firsts.pop()).is_side_by_side
+    return [SEPARATOR.join(part[is_mode:]) for part in parts]
 
 
 def _name(column: Configuration) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
-from evprof.export.report.data import SEPARATOR, ReportData
+from evprof.export.report.data import ReportData
 from evprof.export.report.pairs import evidence_of, model_pairs
 from evprof.export.report.parts import Block, Heading, Paragraph, Section, Table, row_of
 from evprof.export.report.sections import (
@@ -32,6 +32,7 @@ from evprof.metrics.claims.evidence import NOT_MEASURED, Finding, is_alone
 from evprof.metrics.claims.models import CLAIMS as ALL_CLAIMS
 from evprof.metrics.claims.models import is_hit
 from evprof.metrics.claims.speculation import counts_of, speeds
+from evprof.metrics.comparison.differences import SEPARATOR
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates.estimates import scene_of
 from evprof.metrics.estimates.paired import fewer_or_faster

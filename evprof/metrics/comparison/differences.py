@@ -152,8 +152,13 @@ def names_of(*sides: Configuration) -> list[str]:
         names = list(map(name, sides))
         if len(set(names)) == len(sides) and not any(side.is_cell for side in sides):
             return names
-    parts = [side.label.split(SEPARATOR) for side in sides]
-    while len({part[-1] for part in parts}) == 1 and all(len(part) > 1 for part in parts):
+    return without_common_end([side.label for side in sides])
+
+
+def without_common_end(names: Sequence[str]) -> list[str]:
+    """`EventGPT` and `LLaVA` for `EventGPT · rows.json` and `LLaVA · rows.json`."""
+    parts = [name.split(SEPARATOR) for name in names]
+    while len(parts) > 1 and len({part[-1] for part in parts}) == 1 and all(len(part) > 1 for part in parts):
         parts = [part[:-1] for part in parts]
     return list(map(SEPARATOR.join, parts))
 

@@ -15,9 +15,10 @@ from evprof.core.vocabulary.drafters import ADAPTER_KINDS
 from evprof.core.vocabulary.families import READ_BY, family_title
 from evprof.core.vocabulary.settings import DEFAULTS, option_words
 from evprof.export.report import parts as doc
-from evprof.export.report.data import SEPARATOR, ReportData, Source
+from evprof.export.report.data import ReportData, Source
 from evprof.export.report.figures import bytes_cell, rows_cell
 from evprof.export.report.parts import Badge, Block, Bullets, Cell, Paragraph, Section, Table, Verbatim
+from evprof.metrics.comparison.differences import SEPARATOR
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.settings_text import settings_of
 
