@@ -18,7 +18,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.scoring import RIGHT
 from evprof.metrics.arithmetic.statistics import FEWEST
 from ui.run_facts.run_text import cell_names, mode_name, mode_words, score_words, stage_now, verdicts_of
-from ui.runs.run_remarks import Payoffs
+from ui.runs.run_remarks import counted_state
 from ui.samples.clip_choice import sample_name
 from ui.state.cells import configuration_counts
 from ui.widgets.line_list import ListLine
@@ -60,10 +60,10 @@ class Slot:
 class RunEntries:
     """The lines of growing runs; a line that has not changed is not made again."""
 
-    def __init__(self, payoffs: Payoffs | None = None) -> None:
+    def __init__(self) -> None:
         self._known: dict[object, tuple[object, ListLine]] = {}
         self._texts: dict[int, tuple[int, str]] = {}
-        self._payoffs = payoffs or Payoffs()
+        self._state = (0, 0)
         self._runs: Mapping[int, RunLog] = {}
         self._pool: tuple[object, RunPool] | None = None
         """The runs that lines are weighed against, with the state they are of."""
@@ -76,7 +76,7 @@ class RunEntries:
         """Lines, newest first; below a group of `opened` its runs. `wanted`: only runs that hold all of these words:
         in number, mode, name, note, settings, sample, models, outcome, badges, or whether the answer is right."""
         self._runs = runs
-        self._payoffs.look(runs)
+        self._state = counted_state(runs)
         groups: dict[FoldKey, list[RunLog]] = {}
         for run in runs.values():
             info = run.info
@@ -98,7 +98,7 @@ class RunEntries:
             yield self._run_slot(lines[0])
             return
         make = self._cell_line if is_cell else self._repeats_line
-        state = (is_open, self._payoffs.state, len(members), sum(run.version for run in members))
+        state = (is_open, self._state, len(members), sum(run.version for run in members))
         yield Slot(key, _ids(members), False, lambda: self._remembered(key, state, lambda: make(key, members, is_open)))
         for line in lines if is_open else []:
             if not words or any(self._holds(run, words) for run in line):
@@ -106,7 +106,7 @@ class RunEntries:
 
     def _run_slot(self, line: list[RunLog], inner: str = "") -> Slot:
         ids = _ids(line)
-        state = (self._payoffs.state, *(run.version for run in line))
+        state = (self._state, *(run.version for run in line))
         return Slot(
             ids, ids, bool(inner), lambda: self._remembered((inner, *ids), state, lambda: self._run_line(line, inner))
         )
@@ -250,8 +250,8 @@ class RunEntries:
         from evprof.metrics.configurations.baselines import RunPool, baseline_over
         from evprof.metrics.speculation.payoff import payoff_over
 
-        if self._pool is None or self._pool[0] != self._payoffs.state:
-            self._pool = self._payoffs.state, RunPool(self._runs.values())
+        if self._pool is None or self._pool[0] != self._state:
+            self._pool = self._state, RunPool(self._runs.values())
         pool = self._pool[1]
         return baseline_over(runs, pool), payoff_over(runs, pool) if len(runs) >= FEWEST else None
 

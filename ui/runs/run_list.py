@@ -13,7 +13,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.run.requests import request_again, requests_beside
 from evprof.view.columns import pair_for
 from ui.runs.run_entries import CELL, OPEN, REPEATS, FoldKey, RunEntries, Slot
-from ui.runs.run_remarks import BOTH_IN_TURNS, Payoffs, RunRemarks, baseline_menu
+from ui.runs.run_remarks import BOTH_IN_TURNS, RunRemarks, baseline_menu
 from ui.state.cells import typical_pair, typical_repeat
 from ui.state.run_controller import RunController
 from ui.state.run_following import dragged, matching, put_run
@@ -56,9 +56,8 @@ class RunList(QWidget):
         super().__init__(parent)
         self._selection = selection
         self._controller = controller
-        self.payoffs = Payoffs()
         self.remarks = RunRemarks(controller, selection, self)
-        self._entries = RunEntries(self.payoffs)
+        self._entries = RunEntries()
         self._shown: dict[object, Slot] = {}
         self._opened: set[FoldKey] = set()
         self._doing = ""
@@ -135,8 +134,7 @@ class RunList(QWidget):
         return replace(line, column=column) if column else line
 
     def _forget(self) -> None:
-        self.payoffs.forget()
-        self._entries = RunEntries(self.payoffs)
+        self._entries = RunEntries()
         self._opened.clear()
         self.filter.clear()
 
@@ -267,10 +265,11 @@ class RunList(QWidget):
         return next((run for run in found if run is not None and mode_of(run.info.mode).drafts), None)
 
     def _baseline_menu(self, run: RunLog, title: str = "", parent: QWidget | None = None) -> QMenu:
+        from evprof.metrics.configurations.baselines import repeats_of
+
         runs = self._controller.runs
-        self.payoffs.look(runs)
         measure = None if title else (lambda: self.measure_in_turns(run))
-        menu = baseline_menu(self.payoffs.pool_of(run), list(runs.values()), self.remarks, measure, parent or self)
+        menu = baseline_menu(repeats_of(run, runs.values()), list(runs.values()), self.remarks, measure, parent or self)
         menu.setTitle(title)
         return menu
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtWidgets import QInputDialog, QWidget
 
@@ -17,10 +16,6 @@ from ui.widgets.choice_box import ChoiceMenu
 from ui.widgets.label import literal
 from ui.widgets.message_bar import UNDO
 from ui.widgets.text_dialogs import ask_long_text
-
-if TYPE_CHECKING:
-    from evprof.metrics.speculation.payoff import Payoff
-
 
 MOST_LISTED = 40
 """Runs that a menu lists; of more than that the last."""
@@ -154,53 +149,9 @@ def baseline_menu(
     return menu
 
 
-class Payoffs:
-    """The speed-ups of a session's runs, computed on demand; dropped when a run that counts comes or changes."""
+def counted_state(runs: Mapping[int, RunLog]) -> tuple[int, int]:
+    """Changes when a run that counts comes or changes, and with it a speed-up."""
+    from evprof.metrics.configurations.baselines import is_counted
 
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Another session has other runs of the same numbers."""
-        self.state: tuple[int, int] = (0, 0)
-        """Changes when a speed-up may change."""
-
-        self._runs: Mapping[int, RunLog] = {}
-        self._keys: dict[int, Hashable] = {}
-        self._pools: dict[Hashable, list[RunLog]] = {}
-        self._known: dict[Hashable, Payoff | None] = {}
-
-    def look(self, runs: Mapping[int, RunLog]) -> None:
-        """Takes the session's runs as they are now."""
-        from evprof.metrics.configurations.baselines import is_counted, repeat_key
-
-        counted = [run for run in runs.values() if is_counted(run.info)]
-        state = len(counted), sum(run.version for run in counted)
-        self._runs = runs
-        if state != self.state:
-            self.state, self._known, self._pools = state, {}, {}
-            for run in counted:
-                if run.run_id not in self._keys:
-                    self._keys[run.run_id] = repeat_key(run.info)
-                self._pools.setdefault(self._keys[run.run_id], []).append(run)
-
-    def pool_of(self, run: RunLog) -> list[RunLog]:
-        """The repeats of a run that count, itself among them; just the run if none does."""
-        return self._pools.get(self._key(run)) or [run]
-
-    def of(self, run: RunLog) -> Payoff | None:
-        """The speed-up of a run that drafts, with all its repeats; None without a baseline."""
-        from evprof.metrics.speculation.payoff import payoff_over
-
-        key = self._key(run)
-        if key not in self._pools:
-            return payoff_over([run], self._runs.values())
-        if key not in self._known:
-            self._known[key] = payoff_over(self._pools[key], self._runs.values())
-        return self._known[key]
-
-    def _key(self, run: RunLog) -> Hashable:
-        from evprof.metrics.configurations.baselines import repeat_key
-
-        # Facts of a run that does not count yet may still change.
-        return self._keys[run.run_id] if run.run_id in self._keys else repeat_key(run.info)
+    counted = [run.version for run in runs.values() if is_counted(run.info)]
+    return len(counted), sum(counted)

@@ -12,7 +12,7 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.run.requests import requests_beside
 from ui.run_facts.run_text import NOTHING, judgement_of
 from ui.runs.run_entries import against_of
-from ui.runs.run_remarks import BOTH_IN_TURNS, Payoffs
+from ui.runs.run_remarks import BOTH_IN_TURNS, counted_state
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
@@ -36,10 +36,8 @@ class SpeculationPanel(QWidget):
     baseline_asked = Signal(object, QPoint)
     measuring_asked = Signal(object)
 
-    def __init__(self, themes: ThemeHolder, payoffs: Payoffs | None = None, parent: QWidget | None = None) -> None:
-        """`payoffs` are those of the list of runs, so that none is computed twice."""
+    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._payoffs = payoffs or Payoffs()
         self._run: RunLog | None = None
         self._state: object = None
         self.head = section_head(_HEAD)
@@ -67,8 +65,9 @@ class SpeculationPanel(QWidget):
 
     def show_run(self, run: RunLog | None, runs: Mapping[int, RunLog] | None = None) -> None:
         """Shows a run's speculation against the plain runs among `runs`; cheap when nothing changed."""
-        from evprof.metrics.configurations.baselines import is_counted
+        from evprof.metrics.configurations.baselines import is_counted, repeats_of
         from evprof.metrics.speculation.outcome import acceptance
+        from evprof.metrics.speculation.payoff import payoff_of
         from evprof.metrics.speculation.verdicts import speculation_verdict
 
         # An imported file may have no rounds; its acceptance stands among its figures.
@@ -80,15 +79,14 @@ class SpeculationPanel(QWidget):
         if self._run is None:
             return
         run, known = self._run, runs or {}
-        self._payoffs.look(known)
-        state = (id(run), run.version, self._payoffs.state)
+        state = (id(run), run.version, counted_state(known))
         if state == self._state:
             return
         self._state = state
         self.head.setText((_HEAD if counts is not None else _LOSSY_HEAD).upper())
-        self.table.show_rows([] if counts is None else _rows(run, self._payoffs.pool_of(run)))
+        self.table.show_rows([] if counts is None else _rows(run, repeats_of(run, known.values())))
         self.table.setVisible(counts is not None)
-        payoff = self._payoffs.of(run) if is_counted(run.info) else None
+        payoff = payoff_of(run, known.values()) if is_counted(run.info) else None
         verdict = speculation_verdict(run, list(known.values()), payoff)
         self.verdict.say(verdict.head, judgement_of(run, payoff))
         self.why.say(verdict.why)

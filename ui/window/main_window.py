@@ -127,7 +127,7 @@ class MainWindow(WindowParts):
         self.status = StatusBar(self.selection)
         self.runs = RunList(self.selection, self.controller, self.holder)
         self.runs.remarks.post = self.messages.post
-        self.speculation = SpeculationPanel(self.holder, self.runs.payoffs)
+        self.speculation = SpeculationPanel(self.holder)
         panels = self.comparison, self.speculation, self.inspector
         self.views = PairViews(self.controller, self.selection, self.pair, panels)
         for place, is_stacked in ((self.pair, False), (self.timeline, True)):
