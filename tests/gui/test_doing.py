@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from evprof.core.protocols import EngineChanged
+from evprof.core.protocols import EngineChanged, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
+from evprof.core.run_info import RunInfo
 from evprof.session import opened
 from ui.window.main_window import MainWindow
 
@@ -76,6 +77,9 @@ def test_a_run_says_that_the_engine_starts_first(window: MainWindow) -> None:
     host.is_busy = False
     window.controller.pull()
     assert said(window)[0] == f"Loading the models, then Side by side · {name} …"
+    recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "side-by-side", sample=window.toolbar.sample)))
+    window.controller.pull()
+    assert not window.doing.text
     window.controller._host = None
 
 

@@ -198,7 +198,7 @@ class EmptyState(QWidget):
 
     def say(self, heading: str, sentence: str) -> None:
         self._heading.setText(heading)
-        self._sentence.setText(sentence)
+        say(self._sentence, sentence)
 
     @property
     def words(self) -> tuple[str, str]:

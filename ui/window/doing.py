@@ -60,7 +60,7 @@ class Doing(QObject):
     def _take(self, message: Message) -> None:
         if isinstance(message, EngineChanged):
             self._is_ready = message.state in READY
-            self._refresh()
+        self._refresh()
 
     def _refresh(self, *_: object) -> None:
         text = next(reversed(self._going_on.values()), "") or self._work or self._start()
