@@ -165,6 +165,7 @@ def test_scenes_without_turns_have_no_interval_unless_their_order_is_unknown() -
     ]
     found = compared(*listed)
     assert (found.is_clear, found.reason) == (True, UNKNOWN_ORDER)
+    assert compared(listed[0], listed[1][::-1]).interval == found.interval, "scenes are paired in any order"
 
 
 def test_turns_on_few_scenes_speak_of_these_samples_only() -> None:

@@ -232,7 +232,10 @@ def difference_of(
             has_all_parts = False
     marks = marked([None if name == UNATTRIBUTED else part for name, part in compared.items()])
     found = [
-        Part(name, part.delta, part.delta / whole if whole else None, part.delta_interval, is_clear)
+        Part(
+            *(name, part.delta, part.delta / whole if whole else None),
+            *(None if name == UNATTRIBUTED else part.delta_interval, is_clear),
+        )
         for (name, part), is_clear in zip(compared.items(), marks, strict=True)
     ]
     if whole is not None and abs(left := whole - sum(part.delta_ms for part in found)) > _NOTHING_MS:

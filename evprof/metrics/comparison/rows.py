@@ -14,7 +14,7 @@ from evprof.metrics.arithmetic import statistics
 from evprof.metrics.comparison.differences import ratio_of
 from evprof.metrics.comparison.figures import FigureReading, compared_figures
 from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration
-from evprof.metrics.estimates.estimates import Observation, Verdict, facts_of, marked, mean_of, verdict
+from evprof.metrics.estimates.estimates import ALL_ALIKE, Observation, Verdict, facts_of, marked, mean_of, verdict
 from evprof.metrics.figures.energy import slowed_down
 from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END
@@ -115,7 +115,7 @@ def _row(
             pairs = found.pairs if column.is_cell or listed[baseline].is_cell else None
             if figure.is_counted:
                 differs = delta != 0 and not _varies(base) and not _varies(seen)
-            elif figure.has_interval and (reason := found.reason or _left_out(found, base, seen)):
+            elif figure.has_interval and (reason := _limit(found, base, seen)):
                 row.notes.append(f"{column.label}: {reason}.")
         # Times of both models are no other model's counterpart.
         is_mixed = bool(reading.stages) and (column.model == BOTH_MODELS) != (listed[baseline].model == BOTH_MODELS)
@@ -136,8 +136,10 @@ def _varies(seen: Sequence[Observation]) -> bool:
     return len({(entry.sample, entry.value) for entry in seen}) > len({entry.sample for entry in seen})
 
 
-def _left_out(found: Verdict, *sides: Sequence[Observation]) -> str:
-    """Which runs the difference is over, where these are not all."""
+def _limit(found: Verdict, *sides: Sequence[Observation]) -> str:
+    """What limits a difference: the reason of its verdict, or that it is not over all runs."""
+    if found.reason:
+        return "" if found.reason == ALL_ALIKE and not found.delta else found.reason
     if all(count == len(side) for count, side in zip(found.counts, sides, strict=True)):
         return ""
     one, two = (f"{count:,} of {len(side):,}" for count, side in zip(found.counts, sides, strict=True))

@@ -210,8 +210,8 @@ def _in_turns(below: Side, above: Side) -> _Compared | None:
     one, two = ([entry for key in keys for entry in groups[key]] for groups in grouped)
     turns = []
     for key in keys:
-        values = (fmean(entry.value for entry in groups[key]) for groups in grouped)
-        turns.append(_Turn(*values, grouped[0][key][0].sample, grouped[0][key][0].process))
+        below_value, above_value = (fmean(entry.value for entry in groups[key]) for groups in grouped)
+        turns.append(_Turn(below_value, above_value, grouped[0][key][0].sample, grouped[0][key][0].process))
     samples = {turn.sample for turn in turns}
     if len({entry.scene for entry in one}) >= FEWEST_SCENES:
 
@@ -279,13 +279,12 @@ def _uncalled(below: Side, above: Side) -> str:
 def _over_turns(turns: Sequence[_Turn], *, is_log: bool) -> _Spread:
     """Student's t over turns; each sample has a level of its own, and all samples weigh the same."""
     levels, counts, rest = _levels(turns, is_log=is_log)
-    freedom = len(rest) - len(counts)
+    freedom = float(len(rest) - len(counts))
     square = float(rest @ rest)
     # Neighbouring turns that are alike tell less than independent ones.
     less = 1 + 2 * max(0.0, float(rest[1:] @ rest[:-1]) / square + 1 / len(rest)) if square else 1.0
     error = math.sqrt(less * square / freedom * float((1 / counts).sum())) / len(counts)
-    freedom = freedom / less
-    return _widened(_Spread(float(levels.mean()), error, freedom), turns, rest)
+    return _widened(_Spread(float(levels.mean()), error, freedom / less), turns, rest)
 
 
 def _over_scenes(below: Side, above: Side, *, is_log: bool) -> _Spread:
@@ -293,13 +292,14 @@ def _over_scenes(below: Side, above: Side, *, is_log: bool) -> _Spread:
 
     Its degrees of freedom are those of as many scenes that weigh the same.
     """
-    totals, divisors = np.moveaxis(np.array([_by_scene(side) for side in (below, above)]), 2, 0)
+    sides = _by_scene(below), _by_scene(above)
+    totals, divisors = np.moveaxis(np.array([[side[scene] for scene in sides[0]] for side in sides]), 2, 0)
     wholes, whole_divisors = (parts.sum(axis=1, keepdims=True) for parts in (totals, divisors))
     means, without = wholes / whole_divisors, (wholes - totals) / (whole_divisors - divisors)
     if is_log:
         means, without = np.log(means), np.log(without)
     count, rest = totals.shape[1], without[1] - without[0]
-    shares = (totals / wholes).mean(axis=0)
+    shares = (totals / wholes if is_log else divisors / whole_divisors).mean(axis=0)
     freedom = float(1 / (shares @ shares)) - 1
     error = (count - 1) / math.sqrt(count) * float(rest.std(ddof=1))
     return _Spread(float(means[1, 0] - means[0, 0]), error, freedom)
@@ -310,7 +310,7 @@ def _levels(turns: Sequence[_Turn], *, is_log: bool) -> tuple[Values, Values, Va
     below, above = (np.array([turn[side] for turn in turns]) for side in (0, 1))
     values = np.log(above / below) if is_log else above - below
     samples = _numbered(turn.sample for turn in turns)
-    counts = np.bincount(samples)
+    counts = np.bincount(samples).astype(np.float64)
     levels = np.bincount(samples, values) / counts
     return levels, counts, values - levels[samples]
 
@@ -377,14 +377,14 @@ def _mean(values: Iterable[Observation]) -> float:
     return math.fsum(totals) / math.fsum(divisors)
 
 
-def _by_scene(values: Side) -> list[tuple[float, float]]:
+def _by_scene(values: Side) -> dict[Hashable, tuple[float, float]]:
     """The sums of totals and divisors of the samples of every scene."""
     scene_of = {entry.sample: entry.scene for entry in values}
     found = dict.fromkeys(scene_of.values(), (0.0, 0.0))
     for sample, (total, divisor) in _by_sample(values).items():
         before = found[scene_of[sample]]
         found[scene_of[sample]] = before[0] + total, before[1] + divisor
-    return list(found.values())
+    return found
 
 
 def _by_process(values: Side) -> dict[str, list[Observation]]:

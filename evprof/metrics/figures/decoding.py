@@ -75,10 +75,6 @@ def _after_first_token_ms(run: RunLog) -> float | None:
     return None if passed_ns is None else ms_from_ns(passed_ns)
 
 
-inter_token_latency_ms = Rate(_after_first_token_ms, lambda run: max(0, (output_length(run) or 0) - 1))
-"""(last token - first token) / (n - 1) in ms; None below two tokens."""
-
-
 def answer_ids(run: RunLog) -> tuple[int | None, ...]:
     """The ids of the answer's tokens, in order; None of one whose id is not known."""
     return tuple(_answer_ids(run))
@@ -164,6 +160,9 @@ def _per_second(count: Callable[[RunLog], float | None], duration_ms: Callable[[
 
 generation_throughput_tok_s = _per_second(output_length, lambda run: total_ms(run, MODEL_ONLY))
 """Tokens of the answer per second of vision, prefill and decode: what files that timed these in one piece give."""
+
+inter_token_latency_ms = Rate(_after_first_token_ms, lambda run: max(0, (output_length(run) or 0) - 1))
+"""(last token - first token) / (n - 1) in ms; None below two tokens."""
 
 prefill_throughput_tok_s = _per_second(input_length, _prefill_ms)
 """Prompt positions per second of the prefill stage."""
