@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from string import Formatter
 from typing import Any
@@ -73,10 +74,9 @@ class Evidence:
 
     def twins(self, key: str) -> Iterator[tuple[Configuration, Configuration]]:
         """Every two configurations that differ in one setting and nothing else, the earlier first."""
-        for place, one in enumerate(self.columns):
-            for after, other in enumerate(self.columns[place + 1 :], start=place + 1):
-                if _differing(self._traits[place], self._traits[after]) == {key}:
-                    yield one, other
+        for (one, mine), (other, theirs) in combinations(zip(self.columns, self._traits, strict=True), 2):
+            if {name for name in mine | theirs if mine.get(name) != theirs.get(name)} == {key}:
+                yield one, other
 
     @cached_property
     def _traits(self) -> list[dict[str, Any]]:
@@ -274,10 +274,6 @@ def models_text(*columns: Configuration) -> str:
         if column.runs[0].info.imported is None
     )
     return " and ".join(names) + (f" on {' and '.join(devices)}" if devices else "")
-
-
-def _differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> set[str]:
-    return {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
 
 
 def _traits_of(column: Configuration) -> dict[str, Any]:

@@ -150,24 +150,22 @@ def _whole_ms(run: RunLog) -> float | None:
     return told or total_ms(run, WITHOUT_LOAD) or total_ms(run, MODEL_ONLY)
 
 
-def _best(rows: Sequence[Speed]) -> Speed | None:
-    return max(rows, key=lambda row: row.ratio, default=None)
+def _fastest(rows: Iterable[Speed], *parts: str, whose: str = "") -> Iterator[Measured]:
+    best = max(rows, key=lambda row: row.ratio, default=None)
+    if best is not None:
+        yield best.measured(*parts, whose=whose)
 
 
 def naive_speed(evidence: Evidence) -> Iterator[Measured]:
     """The fastest speculation with the untouched draft model against the target alone."""
-    best = _best([row for row in speeds(evidence) if _is_naive(row.column.runs[0])])
-    if best is not None:
-        yield best.measured()
+    return _fastest(row for row in speeds(evidence) if _is_naive(row.column.runs[0]))
 
 
 def adapter_speed(evidence: Evidence) -> Iterator[Measured]:
     """The fastest answers through an adapted KV cache against the target alone; other adapters judge nothing."""
     through = [row for row in speeds(evidence) if _is_adapted(row.column.runs[0])]
-    cached = _best([row for row in through if mode_of(row.column.runs[0].info.mode).maps_cache])
-    best = cached or _best(through)
-    if best is not None:
-        yield best.measured("not_own") if cached else best.measured(whose="an adapter that drafts")
+    cached = [row for row in through if mode_of(row.column.runs[0].info.mode).maps_cache]
+    return _fastest(cached, "not_own") if cached else _fastest(through, whose="an adapter that drafts")
 
 
 def adapter_acceptance(evidence: Evidence) -> Iterator[Measured]:
@@ -203,23 +201,14 @@ def _acceptance(columns: Sequence[Configuration]) -> Measured | None:
 
 def parallel_prefill_speed(evidence: Evidence) -> Iterator[Measured]:
     """The fastest answers with drafts inside the target's prefill against the target alone."""
-    measured = [
-        row
-        for row in speeds(evidence)
-        if mode_of(row.column.runs[0].info.mode).is_parallel
-        or any(entry.hidden for run in row.column.runs for entry in run.rounds)
-    ]
-    best = _best([row for row in measured if _drafts_chains(row.column.runs[0])])
-    if best is not None:
-        yield best.measured()
+    chains = [row for row in speeds(evidence) if _drafts_chains(row.column.runs[0])]
+    return _fastest(row for row in chains if any(entry.hidden for run in row.column.runs for entry in run.rounds))
 
 
 def draft_speed(evidence: Evidence) -> Iterator[Measured]:
     """The fastest speculation with the draft model as it is against the target alone."""
     rows = [row for row in speeds(evidence) if mode_of(row.column.runs[0].info.mode).drafts]
-    best = _best([row for row in rows if _kind(row.column.runs[0]) == MODEL])
-    if best is not None:
-        yield best.measured()
+    return _fastest(row for row in rows if _kind(row.column.runs[0]) == MODEL)
 
 
 def pruned_time(evidence: Evidence) -> Iterator[Measured]:
