@@ -253,16 +253,6 @@ def test_more_rows_than_a_session_can_hold_are_refused(tmp_path: Path, monkeypat
         open_legacy(written(tmp_path, {"results": [{"eventgpt": {"stage4_time": 1}}] * 501}))
 
 
-def test_numbers_that_are_none_are_null_and_counted(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = legacy_shapes.one_vs_eight(4)
-    value["eventgpt"]["samples"][1]["s4_time"] = math.nan
-    value["eventgpt"]["samples"][2]["s5_time"] = -math.inf
-    rows, problems = read(tmp_path, value)
-    assert [entry.key for entry in rows[1].intervals] == ["stage12_time", "s3_time", "s5_time"]
-    assert "2 values are NaN or Infinity" in problems
-    assert "eventgpt: s4_time is null (1 of 8 rows: row 1)" in problems
-
-
 @given(
     texts=st.lists(st.text(max_size=30), min_size=1, max_size=20),
     numbers=st.lists(st.sampled_from([math.nan, math.inf, -math.inf, 1.5, 3]), min_size=1, max_size=20),
