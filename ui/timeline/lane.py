@@ -90,7 +90,7 @@ def _shades(rgba: int) -> Shades:
 FOLDED_PX = 22
 """Height of a lane that is collapsed to its name."""
 
-_NAME_LEFT = 16
+_NAME_LEFT, _TWO_LINES_PX = 16, 41
 _SCALE_PX = 10.5
 
 _DEEPEST_PX = 4_000
@@ -265,7 +265,9 @@ class Lane(QWidget):
         lines = [(name, 7.0, theme.font(weight=500), theme.text)]
         lines += [(second, 24.0, small, theme.text_dim) if read is None else (read, 24.0, value, theme.accent)]
         if self.is_folded:
-            lines = [(name, 2.0, small, theme.text_dim) if read is None else (read, 2.0, value, theme.accent)]
+            lines = [(name, 2.0, small, theme.text_dim)]
+        if read is not None and self.height() < _TWO_LINES_PX:
+            lines = [(f"{name} · {read}", lines[0][1], value, theme.accent)]
         for text, top, font, color in lines:
             room = QRectF(_NAME_LEFT, top, GUTTER_PX - _NAME_LEFT - 8, 17)
             for mark in taken:
