@@ -44,43 +44,22 @@ class Accuracy:
     @property
     def judged(self) -> int:
         """How many of these can be right or wrong: right answers and their rates are over them."""
-        return _samples(self._with_verdict)
-
-    @property
-    def _with_verdict(self) -> list[RunLog]:
-        return [run for run in self.runs if score(run, RIGHT) is not None]
+        return _samples([run for run in self.runs if score(run, RIGHT) is not None])
 
     @cached_property
-    def scores(self) -> dict[str, float]:
-        """The mean of each score that any answer has."""
-        found = {key: self._mean(partial(score, key=key)) for key in SCORING_RULES}
+    def means(self) -> dict[str, float]:
+        """By name what is measured: the mean of each score, the time in ms and energy in J of an answer, and all right
+        answers by all time in s and by all energy."""
+        right, spent, used = (
+            partial(score, key=RIGHT),
+            partial(total_ms, basis=self.basis),
+            partial(energy_j, basis=self.basis),
+        )
+        reads: dict[str, Read] = {key: partial(score, key=key) for key in SCORING_RULES}
+        reads |= {"total_ms": spent, "energy_j": used, "right_per_j": Rate(right, used)}
+        reads["right_per_s"] = Rate(lambda run: None if (one := right(run)) is None else one * MS_PER_S, spent)
+        found = {key: mean_of(observe(self.runs, read)) for key, read in reads.items()}
         return {key: mean for key, mean in found.items() if mean is not None}
-
-    @cached_property
-    def total_ms(self) -> float | None:
-        """The mean time of an answer, in ms."""
-        return self._mean(partial(total_ms, basis=self.basis))
-
-    @cached_property
-    def energy_j(self) -> float | None:
-        """The mean energy of an answer, in J."""
-        return self._mean(partial(energy_j, basis=self.basis))
-
-    @cached_property
-    def per_second(self) -> float | None:
-        """Right answers per second: all right answers by all time."""
-        return self._per(lambda run: None if (spent := total_ms(run, self.basis)) is None else spent / MS_PER_S)
-
-    @cached_property
-    def per_joule(self) -> float | None:
-        """Right answers per joule: all right answers by all energy."""
-        return self._per(partial(energy_j, basis=self.basis))
-
-    def _mean(self, read: Read) -> float | None:
-        return mean_of(observe(self.runs, read))
-
-    def _per(self, read: Read) -> float | None:
-        return self._mean(Rate(partial(score, key=RIGHT), read))
 
     def to_json(self) -> dict[str, Any]:
         """An entry of `accuracy` in the documents of `compare` and `suite`."""
@@ -89,12 +68,12 @@ class Accuracy:
             "samples": self.samples,
             "judged": self.judged,
             "runs": len(self.runs),
-            "scores": {key: _mean_document(mean) for key, mean in self.scores.items()},
-            "total_ms": _mean_document(self.total_ms),
-            "energy_j": _mean_document(self.energy_j),
-            "right_per_s": _mean_document(self.per_second),
-            "right_per_j": _mean_document(self.per_joule),
+            "scores": {key: {"mean": self.means[key]} for key in SCORING_RULES if key in self.means},
+            **{key: {"mean": self.means[key]} if key in self.means else None for key in _BESIDE},
         }
+
+
+_BESIDE = ("total_ms", "energy_j", "right_per_s", "right_per_j")
 
 
 def _samples(runs: Sequence[RunLog]) -> int:
@@ -104,10 +83,6 @@ def _samples(runs: Sequence[RunLog]) -> int:
 def of_judged(key: str, judged: int, samples: int) -> str:
     """` of 10` after a score that so many of the samples have: right answers where not all can be right or wrong."""
     return f" of {judged}" if key == RIGHT and 0 < judged < samples else ""
-
-
-def _mean_document(mean: float | None) -> dict[str, Any] | None:
-    return None if mean is None else {"mean": mean}
 
 
 def accuracy_of(column: Configuration, basis: str = END_TO_END) -> Accuracy | None:
@@ -147,7 +122,7 @@ class PairedAccuracy:
             "exact_p": test.exact_p,
             "chi2": test.chi2,
             "chi2_p": test.chi2_p,
-            "difference": _mean_document(self.difference),
+            "difference": {"mean": self.difference},
         }
 
 

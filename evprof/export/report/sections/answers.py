@@ -63,40 +63,40 @@ def accuracy(data: ReportData) -> list[Block]:
     lines = [(data.name(column), found) for column in data.columns if (found := accuracy_of(column, data.basis))]
     if not lines:
         return []
-    caption = f"Scores, times and energy, means over samples with 95 % intervals, {data.basis}"
+    caption = f"Scores, times and energy, means over samples, {data.basis}"
     blocks: list[Block] = [_scores(lines, caption, list(SCORING_RULES))]
     tasks = [(f"{name}, {part.task}", part) for name, found in lines for part in by_task(found)]
     blocks += [_scores(tasks, "The same by task", [RIGHT, TOKEN_F1, ROUGE_L])] if tasks else []
-    shown = {key for _, found in lines for key in found.scores}
+    shown = {key for _, found in lines for key in found.means}
     return [*blocks, Bullets(tuple(rule.sentence for key, rule in SCORING_RULES.items() if key in shown))]
 
 
-_BESIDE = (("right per s", "per_second", ""), ("energy", "energy_j", "J"), ("right per J", "per_joule", ""))
+_BESIDE = (("right per s", "right_per_s", ""), ("energy", "energy_j", "J"), ("right per J", "right_per_j", ""))
 
 
 def _scores(lines: Sequence[tuple[str, Accuracy]], caption: str, keys: Sequence[str]) -> Table:
     columns: list[tuple[str, Callable[[Accuracy], Cell]]] = [("n", lambda found: fmt.rows_cell(found.samples))]
     columns += [
-        (FIGURES[key].title, partial(_score, key=key)) for key in keys if any(key in found.scores for _, found in lines)
+        (FIGURES[key].title, partial(_score, key=key)) for key in keys if any(key in found.means for _, found in lines)
     ]
-    columns.append(("total", lambda found: fmt.number_cell(found.total_ms, "ms", Badge.DERIVED)))
+    columns.append(("total", partial(_beside, name="total_ms", unit="ms")))
     # Of free text none is right or wrong.
     columns += [
         (title, partial(_beside, name=name, unit=unit))
         for title, name, unit in _BESIDE
-        if any(getattr(found, name) for _, found in lines)
+        if any(found.means.get(name) for _, found in lines)
     ]
     rows = tuple(doc.row_of(name, *(cell(found) for _, cell in columns)) for name, found in lines)
     return Table(("configuration", *(head for head, _ in columns)), rows, caption)
 
 
 def _beside(found: Accuracy, name: str, unit: str) -> Cell:
-    return fmt.number_cell(getattr(found, name), unit, Badge.DERIVED)
+    return fmt.number_cell(found.means.get(name), unit, Badge.DERIVED)
 
 
 def _score(found: Accuracy, key: str) -> Cell:
     """A mean of scores of 0…1 in percent."""
-    score = found.scores.get(key)
+    score = found.means.get(key)
     if score is None:
         return fmt.nothing_measured()
     return Cell(f"{percent_text(score, 1)}{of_judged(key, found.judged, found.samples)}", Badge.DERIVED)
