@@ -199,6 +199,12 @@ def test_a_claim_needs_a_narrow_interval_without_1() -> None:
     assert compared(runs(BASE), runs(BASE[::-1])).judge(lower_is_better=True) == ""
 
 
+def test_no_values_are_too_far_apart() -> None:
+    found = compared(runs([1e-90, 1.0, 1e90, 1.0, 1.0]), runs([1e90, 1.0, 1e-90, 1.0, 2.0]))
+    assert found.interval is not None
+    assert not found.is_clear
+
+
 def test_nothing_is_none() -> None:
     assert mean_of([]) is None
     assert verdict([], runs([1.0])) is None

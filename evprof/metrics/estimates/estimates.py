@@ -41,6 +41,8 @@ HAS_ZEROS = "no interval: some values are 0"
 THESE_SAMPLES = "about these {count} samples only: fewer than 5 scenes"
 UNKNOWN_ORDER = "the file does not record in which order its rows were measured"
 
+_LARGEST_LOG = 700.0
+
 IMPORTED = "imported"
 """Stands for the engine process of imported runs."""
 
@@ -176,7 +178,9 @@ def verdict(base: Side, other: Side) -> Verdict | None:
     delta, ratio = means[1] - means[0], means[1] / means[0] if means[0] > 0 else None
     return Verdict(
         ratio,
-        _around(ratio, *map(math.exp, logs.ends)) if logs and ratio is not None else None,
+        _around(ratio, *(math.exp(min(end, _LARGEST_LOG)) for end in logs.ends))
+        if logs and ratio is not None
+        else None,
         delta,
         _around(delta, *differences.ends) if differences else None,
         means,
@@ -228,9 +232,11 @@ def _in_processes(below: Side, above: Side) -> _Compared | None:
     """Three engine processes a side that measured that side alone, on all samples, and interleave in time."""
     both = {entry.process for entry in below} & {entry.process for entry in above}
     sides = [_by_process([entry for entry in side if entry.process not in both]) for side in (below, above)]
-    if min(map(len, sides)) < FEWEST_PROCESSES or not _interleave(*sides):
-        return None
     one, two = ([entry for own in processes.values() for entry in own] for processes in sides)
+    if min(map(len, sides)) < FEWEST_PROCESSES or {e.sample for e in one} != {e.sample for e in two}:
+        return None
+    if not _interleave(*sides):
+        return None
 
     def over(is_log: bool) -> _Spread:
         means = [np.array([_mean(own) for own in processes.values()]) for processes in sides]
