@@ -51,8 +51,8 @@ Draw = Callable[[np.random.Generator, Runs], Values]
 class Scenario:
     """`turns` runs of each of `clips` of each of `scenes` for each side in each of `processes`, scheduled by `order`.
 
-    `noise` draws the scatter and the pace of runs. Spreads are standard deviations of logarithms: `process` of
-    processes, `own` of processes apart for each side, `scene` and `mixed` of scenes (the latter of one side more than
+    `noise` draws the scatter and the pace of runs. Spreads are standard deviations of logarithms: `own` of
+    processes apart for each side, `scene` and `mixed` of scenes (the latter of one side more than
     of the other). `effect` is the true ratio, `clock` the step of the clock.
     """
 
@@ -63,7 +63,6 @@ class Scenario:
     processes: int = 1
     scenes: int = 1
     clips: int = 1
-    process: float = 0.0
     own: float = 0.0
     scene: float = 0.0
     mixed: float = 0.0
@@ -212,11 +211,10 @@ def simulated(scenario: Scenario, times: int, seed: int) -> Iterator[Sides]:
     sides, processes, places = runs
     logs = scenario.noise(chance, runs)
     own = chance.normal(0, scenario.own, (times, 2, processes.max() + 1))
-    levels = chance.normal(0, scenario.process, (times, processes.max() + 1))
     scenes = chance.normal(0, scenario.scene, (times, scenario.scenes))
     mixed = chance.normal(0, scenario.mixed, (times, 2, scenario.scenes))
     row, scene_of = np.arange(times)[:, None], np.array([scene for scene, _ in asked])[places]
-    logs = logs + own[row, sides, processes] + levels[row, processes] + scenes[row, scene_of]
+    logs = logs + own[row, sides, processes] + scenes[row, scene_of]
     logs += mixed[row, sides, scene_of]
     values = np.exp(logs) * np.where(sides, scenario.effect, 1.0)
     if scenario.clock:
