@@ -32,6 +32,7 @@ from example_counts import examples
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from ui.defects import defect_net
 from ui.players.clip_range import ClipRange
+from ui.run_facts import figures
 from ui.run_facts.run_text import mode_name
 from ui.runs import pair_figures
 from ui.runs.run_list import AGAIN
@@ -320,7 +321,7 @@ def test_strip_and_lane_of_a_running_stage_end_at_one_moment(window: MainWindow,
 def test_no_figure_of_another_session_stands_under_a_new_title(
     window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]
 ) -> None:
-    go_on, computed = threading.Event(), pair_figures.pair_figures
+    go_on, computed = threading.Event(), figures.pair_figures
     paths = []
     for number, count_of_samples in enumerate((60, 70)):
         paths.append(tmp_path / f"{number}.evprof")
@@ -427,3 +428,13 @@ def test_a_session_that_another_evprof_records_is_called_a_copy(
         assert "Another evprof records this session." in window.messages.shown.sentence
         window.session.save_as(tmp_path / "own.evprof")
         wait_until(lambda: window.windowTitle() == "own.evprof – evprof")
+
+
+def test_samples_of_a_session_are_listed_while_it_is_open(window: MainWindow, walk_files: dict[str, Path]) -> None:
+    first = [sample.name for sample in window.samples.samples]
+    window.session.read(walk_files["imported"])
+    assert [sample.name for sample in window.samples.samples] == [*(f"sample {number}" for number in range(4)), *first]
+    assert window.toolbar.hint.text() == "Open events or a video first."
+    window.session.start_new()
+    assert [sample.name for sample in window.samples.samples] == first
+    assert window.current.now.sample == window.samples.samples[0]

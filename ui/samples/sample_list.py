@@ -108,9 +108,10 @@ class SampleList(QWidget):
         is_missing = identity(current) not in listed and identity(current) != identity(Sample())
         return {identity(current): current, **listed} if is_missing else listed
 
-    def holds(self, sample: Sample) -> bool:
-        """Whether a sample is listed for another reason than that it is current."""
-        return any(identity(entry) == identity(sample) for entry in (*self._of_runs.values(), *self._samples))
+    def instead_of(self, sample: Sample) -> Sample | None:
+        """The first sample, where `sample` is listed for no other reason than that it is current; None elsewhere."""
+        listed = [*self._of_runs.values(), *self._samples]
+        return None if identity(sample) in map(identity, listed) else next(iter(listed), None)
 
     def add(self, sample: Sample) -> None:
         """Lists a sample on top, unless the same files with the same clip are listed."""

@@ -14,7 +14,7 @@ from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder, theme_named
 from ui.window.panels import LEFT, LOWER, PANELS, RIGHT, PanelEntry
 
-LEFT_PX, RIGHT_PX = 208, 304
+LEFT_PX, RIGHT_PX = 220, 304
 """First widths of the side panels in logical px."""
 
 _NARROW_PX = 1400
@@ -110,7 +110,7 @@ class Body(QMainWindow):
 
     def divide(self) -> None:
         """The first division: side panels at their own width, columns and timeline share the rest."""
-        left, right = (LEFT_PX - 32, RIGHT_PX) if self.width() < _NARROW_PX else (LEFT_PX, RIGHT_PX)
+        left, right = (LEFT_PX - 20, RIGHT_PX) if self.width() < _NARROW_PX else (LEFT_PX, RIGHT_PX)
         lower = round(self.height() * (0.54 if self.height() > _LOW_PX else 0.56))
         found = {entry.area: self._docks[entry.name] for entry in reversed(PANELS)}
         self.resizeDocks([found[LEFT], found[RIGHT]], [left, right], Qt.Orientation.Horizontal)

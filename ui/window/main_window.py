@@ -356,9 +356,9 @@ class MainWindow(WindowParts):
 
     def _show_listed_sample(self) -> None:
         """Without a run on show the first sample takes the place of one that left the list."""
-        if self.current.now.runs == NO_RUNS and not self.samples.holds(self.current.now.sample):
-            for sample in self.samples.samples[:1]:
-                self.show_sample(sample)
+        sample = self.samples.instead_of(self.current.now.sample)
+        if sample is not None and self.current.now.runs == NO_RUNS:
+            self.show_sample(sample)
 
     def _refresh_figures(self, run_ids: set[int]) -> None:
         self.runs.refresh()
