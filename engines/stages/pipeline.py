@@ -119,7 +119,7 @@ class ModelPass:
             span.input("visual embeddings", visual)
             span.input("text_ids", self.inputs.text_ids)
             span.input("attention_mask", PromptMask(embeddings.shape[1] + work.beside))
-            with self.clock.child("set cache aside"):
+            with self.clock.child("allocate cache"):
                 self._open_cache(embeddings.shape[1] + work.beside)
             with self.clock.child("language model"):
                 logits = work.compute(self.cached, embeddings, self.stop)

@@ -89,7 +89,7 @@ def test_vision_is_a_stage_of_its_own_and_runs_once(sample: Any, sink: Any, neve
     inside = {record.name for record in settled.values() if record.parent_id == stages["vision"].span_id}
     assert inside == {"tower", "projector"}
     inside = {record.name for record in settled.values() if record.parent_id == stages["prefill"].span_id}
-    assert inside == {"embeddings", "set cache aside", "language model"}
+    assert inside == {"embeddings", "allocate cache", "language model"}
 
 
 @pytest.mark.parametrize("asked", range(4))

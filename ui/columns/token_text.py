@@ -223,7 +223,7 @@ class TokenText(QTextEdit):
         zero = run.info.start_ns if run else None
         times = [] if zero is None else [f"at {ms_text(ms_from_ns(first.t_ns - zero))}"]
         if mark.latency_ns is not None:
-            times.append(f"{ms_text(ms_from_ns(mark.latency_ns))} since the token before")
+            times.append(f"{ms_text(ms_from_ns(mark.latency_ns))} since the previous token")
         if times:
             lines.append(" · ".join(times))
         chance = None if self._flow is None else chance_of(self._flow, mark)

@@ -75,7 +75,7 @@ def pools(
     return found
 
 
-_TIMES = "Share of tokens that came within a time of the token before. The first token of a run is not among them."
+_TIMES = "Share of tokens that came within a time of the previous token. The first token of a run is not among them."
 _TOGETHER = (
     "Tokens of one round arrive together: one counts the whole wait, the others 0 ms, as in all figures. "
     "0 ms has no place on this axis, so the curve begins at their share."

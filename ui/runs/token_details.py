@@ -120,9 +120,7 @@ def _token_details(run: RunLog, token: TokenRecord, before: TokenRecord | None) 
     details += [Detail("round", str(token.round_index + 1))] if token.round_index >= 0 else []
     if zero is not None and run.info.has_token_times:
         details.append(Detail("time", ns_text(token.t_ns - zero)))
-        details.append(
-            Detail("since the token before", NOTHING if before is None else ns_text(token.t_ns - before.t_ns))
-        )
+        details.append(Detail("since previous token", NOTHING if before is None else ns_text(token.t_ns - before.t_ns)))
         details += _step(step_of(run, token))
     return details
 

@@ -37,7 +37,7 @@ class LatencyLane(Lane):
 
     lane_height_px = 52
     grows = True
-    tip = "Time since the token before, in ms: one stem for each token. Tips show accepted, bonus and drafted tokens."
+    tip = "Time since the previous token, in ms: one stem for each token. Tips show accepted, bonus and drafted tokens."
 
     def __init__(self, scene: TimelineScene) -> None:
         super().__init__(scene)
@@ -87,7 +87,7 @@ class LatencyLane(Lane):
         """Stems, and a thin line at their mean, the inter-token latency."""
         bands = self._bands()
         if not bands:
-            self.paint_hint(painter, "One stem per generated token: the time since the token before it.")
+            self.paint_hint(painter, "One stem per generated token: the time since the previous token.")
         for band in bands:
             self._paint_band(painter, band, self._ceiling_ms())
             self._paint_mean(painter, band, self._ceiling_ms())

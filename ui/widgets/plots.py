@@ -156,7 +156,7 @@ class LatencyPlot(PlotView):
         self.curves: tuple[Curve, ...] = ()
         self.bounds_ms: tuple[float, float] = _UNKNOWN_MS
         self._steps: list[tuple[Curve, CumulativeShares]] = []
-        super().__init__(themes, "ms since the token before", parent)
+        super().__init__(themes, "ms since the previous token", parent)
         self.setAccessibleName("Time per token, cumulative")
 
     def show_curves(self, curves: Sequence[Curve]) -> None:
