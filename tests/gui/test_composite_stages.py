@@ -95,7 +95,7 @@ def test_the_inspector_says_where_a_run_comes_from(imported: RunLog) -> None:
     assert section.note == "Two parts are one here."
     assert stage_now(imported, "draft") == "imported"
     imported.info.profiled = True
-    assert stage_now(imported, "draft").endswith("tokens: profiled run")  # the profiler limits its answer
+    assert stage_now(imported, "draft").endswith("tokens: profiled")  # the profiler limits its answer
 
 
 def test_made_up_times_of_tokens_are_nowhere(imported: RunLog) -> None:

@@ -97,18 +97,16 @@ class ModelHead(QWidget):
         model = column.run.info.models.get(column.role) if column else None
         part = self._part_of(column)
         lossy = column is not None and _is_lossy(column)
-        known = (self._model, self._part.text(), not self._lossy.isHidden())
-        if (model, part, lossy) != known or not self._name.text():
+        state = stage_now(column.run, column.role) if column else ""
+        known = (self._model, self._part.text(), not self._lossy.isHidden(), self._state.text)
+        is_failed = column is not None and column.run.info.status == FAILED
+        self._state.say(state, "bad" if is_failed else "dim")
+        if (model, part, lossy, state) != known or not self._name.text():
             self._model = model
             self._part.setText(part)
             self._lossy.setVisible(lossy)
             self._fit()
-        if column is None:
-            self._state.say("", "dim")
-            return
-        state = stage_now(column.run, column.role)
-        self._state.say(state, "bad" if column.run.info.status == FAILED else "dim")
-        self._state.setToolTip(plain(provenance_tip(column.run)))
+        self._state.setToolTip(plain(provenance_tip(column.run)) if column else "")
 
     def _part_of(self, column: ShownModel | None) -> str:
         """What the model is in its run; of a speculative run beside another one also who drafts."""
@@ -130,7 +128,7 @@ class ModelHead(QWidget):
         self._chips.setText(chips(model) if width >= _WIDE else short_chips(model) if width >= _NARROW else "")
         self._chips.setVisible(bool(self._chips.text()))
         self._part.setVisible(width >= _WIDE and bool(self._part.text()))
-        used = _STATE_WIDTH + 2 * GRID
+        used = max(_STATE_WIDTH, self._state.sizeHint().width()) + 2 * GRID
         for label in (self._header, self._lossy, self._chips, self._part):
             label.ensurePolished()  # measured before they are shown, labels have another font
             used += 0 if label.isHidden() else label.sizeHint().width() + GRID

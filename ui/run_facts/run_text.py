@@ -92,7 +92,7 @@ def drafter_kind(run: RunLog) -> str:
 def stage_now(run: RunLog, role: str) -> str:
     """What one model of a run is doing: a stage, "waiting", or how and why the run ended."""
     if run.info.status == FINISHED and run.info.profiled:
-        return f"stopped after {count_text(len(run.tokens), 'token')}: profiled run"
+        return f"ended at {count_text(len(run.tokens), 'token')}: profiled"
     if run.info.is_over:
         return "imported" if run.info.status == FINISHED and is_imported(run) else run.info.status
     running = run.open_stage(role)
