@@ -27,14 +27,6 @@ class HelpPages:
         self._tell = tell
         self._window = window
 
-    def contents(self) -> None:
-        """Opens the first page."""
-        self.open(CONTENTS)
-
-    def troubleshooting(self) -> None:
-        """Opens the page of what may go wrong."""
-        self.open(TROUBLESHOOTING)
-
     def open(self, name: str) -> None:
         """Opens a page, or says in a sentence why not."""
         page, source = site_page(name), page_source(name)

@@ -29,7 +29,7 @@ from evprof.view.columns import RunPair
 from evprof.view.timescale import time_text
 from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.model_pair import ModelPair
-from ui.help.help_pages import HelpPages
+from ui.help.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.runs.inspector import Inspector
 from ui.runs.pair_figures import ComparisonPanel
 from ui.runs.run_list import RunList
@@ -212,8 +212,8 @@ class MainWindow(WindowParts):
             "undo": self.messages.undo,
             "theme": self.holder.toggle,
             "palette": self.finding.show,
-            "contents": self.help.contents,
-            "troubleshooting": self.help.troubleshooting,
+            "contents": partial(self.help.open, CONTENTS),
+            "troubleshooting": partial(self.help.open, TROUBLESHOOTING),
             "keys": self.dialogs.show_keys,
             "about": self.dialogs.show_about,
             "quit": self.close,

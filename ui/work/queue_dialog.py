@@ -25,10 +25,6 @@ _EMPTY = (
 _TONES = {FAILED: "bad", STOPPED: "warn", DONE: "good"}
 
 
-def _call(work: Callable[[], object], _: bool = False) -> None:
-    work()
-
-
 class _Entry(QWidget):
     """A title, its state, how far it is, and what can be done with it."""
 
@@ -46,7 +42,7 @@ class _Entry(QWidget):
         for text, work in actions:
             button = in_role(QPushButton(text), "link")
             button.setAccessibleName(f"{text}: {title}")
-            button.clicked.connect(partial(_call, work))
+            button.clicked.connect(lambda _=False, work=work: work())
             buttons.append(button)
         stacked(beside((name, 1), *buttons, spacing=2 * GRID), self.state, self.bar, on=self, spacing=2)
 
