@@ -126,10 +126,10 @@ class Difference:
             text = f"{longer} {times} as {shorter} ({delta}): {parts}"
         else:
             parts = f"; parts that differ: {clear}" if clear else ""
-            text = f"{longer} and {shorter} cannot be told apart: {longer} {times} ({delta}){parts}"
+            text = f"{longer} and {shorter} cannot be told apart: the first {times} ({delta}){parts}"
         sides = list(map(runs_text, total.runs[::-sign]))
         runs = f"{'means of ' * (max(total.counts) > 1)}{sides[0]} and {sides[1]}"
-        if BOTH_MODELS in (self.baseline.model, self.other.model):
+        if parts and BOTH_MODELS in (self.baseline.model, self.other.model):
             runs += f"; stages of {BOTH_MODELS} together"
         sentences = f"{_COUNTED[self.basis]}{text}", limit, runs
         return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences if sentence)
@@ -150,6 +150,8 @@ def names_of(*sides: Configuration) -> list[str]:
     """The shortest names that distinguish these: of their models or modes, or else their labels."""
     for name in (_model_name, _mode_name):
         names = list(map(name, sides))
+        if name is _model_name and BOTH_MODELS in [side.model for side in sides]:
+            names = [one + " alone" * (side.model != BOTH_MODELS) for one, side in zip(names, sides, strict=True)]
         if len(set(names)) == len(sides) and not any(side.is_cell for side in sides):
             return names
     return without_common_end([side.label for side in sides])
@@ -164,8 +166,8 @@ def without_common_end(names: Sequence[str]) -> list[str]:
 
 
 def _model_name(column: Configuration) -> str:
-    is_both, run = column.model == BOTH_MODELS, column.runs[0]
-    return _mode_name(column) if is_both else model_title(run, run.info.role)
+    run = column.runs[0]
+    return _mode_name(column) if column.model == BOTH_MODELS else model_title(run, run.info.role)
 
 
 def _mode_name(column: Configuration) -> str:
