@@ -183,7 +183,7 @@ class StageLane(Lane):
         painter.fillRect(QRectF(x, BAR_TOP - 3, 1.5, PART_TOP + PART_HEIGHT - BAR_TOP + 3), color)
         room = QRectF(x + 4, BAR_TOP, width + 6, 17)
         if room.right() > self.canvas_width:
-            room.moveRight(x - 3)
+            room.moveTopRight(QPointF(x - 3, PART_TOP))  # the bar's own label stays free
         paint_label_ground(painter, theme, room)
         painter.setPen(color)
         theme.write(painter, room.adjusted(3, 0, 0, 0), status, SMALL_PX, 600)
