@@ -322,8 +322,9 @@ def _modes(options: argparse.Namespace, sample: Sample, adapter: AdapterInfo | N
     paired = [mode for mode in modes if mode_of(mode).is_paired]
     if named is not None and not paired:
         raise UserError(f"--{named} names the drafter, and mode {options.mode} has none.", exit_code=USAGE)
-    for mode in paired if adapter is not None else ():
-        check_mode(adapter, mode)
+    if adapter is not None:
+        for mode in paired:
+            check_mode(adapter, mode)
     return modes
 
 
