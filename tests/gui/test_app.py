@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -67,18 +68,18 @@ def _run(application: QApplication, is_done: Callable[[MainWindow], bool], **opt
 def test_the_demo_runs_in_the_window_and_is_kept(application: QApplication, own_folders: Path) -> None:
     def is_done(window: MainWindow) -> bool:
         runs = window.controller.runs.values()
-        return len(runs) == 12 and all(run.info.is_over for run in runs) and not window.controller.is_busy
+        return len(runs) == 18 and all(run.info.is_over for run in runs) and not window.controller.is_busy
 
     assert _run(application, is_done, demo=True, size=(900, 600)) == ["engine after paint", "code 0"]
     (saved,) = own_folders.rglob("*.evprof")
     infos = [message.info for message in load_session(saved).recording.messages() if hasattr(message, "info")]
     assert {info.status for info in infos} == {FINISHED}
-    assert [(info.mode, info.warmup) for info in infos] == [
-        *[("side-by-side", True)] * 2,
-        *[("side-by-side", False)] * 6,
-        ("speculative", True),
-        *[("speculative", False)] * 3,
-    ]
+    assert [(info.mode, info.warmup) for info in infos[:3]] == [*[("side-by-side", True)] * 2, ("speculative", True)]
+    turns = Counter((info.turn.number, info.mode, info.group_id) for info in infos[3:])
+    groups = {info.mode: info.group_id for info in infos}
+    counts = (("side-by-side", 2), ("speculative", 1))
+    assert turns == {(number, mode, groups[mode]): count for number in range(5) for mode, count in counts}
+    assert len(set(groups.values())) == 2
 
 
 def test_without_a_run_no_session_is_left(application: QApplication, own_folders: Path) -> None:
