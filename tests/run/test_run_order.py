@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
 from evprof.core.request import RunRequest
 from evprof.core.run_info import Turn
 from evprof.core.sample import Sample
@@ -25,31 +27,31 @@ def runs_of(mode: str, loaded: set[str], *, room: int = 2, **changes: Any) -> li
     return made
 
 
-def order(mode: str, loaded: set[str], **changes: Any) -> list[str]:
-    runs = runs_of(mode, loaded, **changes)
-    turns: dict[int, list[str]] = {}
-    for role, _, turn in runs:
-        if turn is not None:
-            turns.setdefault(turn.number, []).append(role)
-    assert all(sorted(roles) == ["draft", "target"] for roles in turns.values())
-    plain = [role[0].upper() if repeat < 0 else role[0] for role, repeat, turn in runs if turn is None]
-    return plain + ["dt"] * len(turns)
+def order(mode: str, loaded: set[str], **changes: Any) -> str:
+    """The runs as letters: a capital one is a warm-up, and a run of a turn has the number of the turn."""
+    return "".join(
+        str(turn.number) if turn else role[0].upper() if repeat < 0 else role[0]
+        for role, repeat, turn in runs_of(mode, loaded, **changes)
+    )
 
 
-def test_only_models_that_had_to_be_loaded_warm_up() -> None:
-    assert order("side-by-side", set(), warmup=None, repeat=2) == ["D", "T", "dt", "dt"]
-    assert order("side-by-side", {"draft"}, warmup=None) == list("Tdt")
-    assert order("side-by-side", {"draft", "target"}, warmup=None) == list("dt")
-    assert order("target", set(), warmup=None) == list("Tt")
-
-
-def test_as_many_warm_ups_as_were_asked_for() -> None:
-    assert order("side-by-side", set(), warmup=0, repeat=2) == ["dt", "dt"]
-    assert order("side-by-side", {"draft", "target"}, warmup=2) == list("DTDTdt")
-
-
-def test_without_room_for_both_each_model_is_repeated_while_it_is_warm() -> None:
-    assert order("side-by-side", set(), room=1, warmup=None, repeat=2) == list("DTttDdd")
+@pytest.mark.parametrize(
+    ("mode", "loaded", "changes", "runs"),
+    [
+        ("side-by-side", set(), {"warmup": None, "repeat": 2}, "DT0011"),
+        ("side-by-side", {"draft"}, {"warmup": None}, "Tdt"),
+        ("side-by-side", {"draft", "target"}, {"warmup": None}, "dt"),
+        ("target", set(), {"warmup": None}, "Tt"),
+        ("side-by-side", set(), {"warmup": 0, "repeat": 2}, "0011"),
+        ("side-by-side", {"draft", "target"}, {"warmup": 2}, "DTDTdt"),
+        # Without room for both, each model is repeated while it is warm.
+        ("side-by-side", set(), {"room": 1, "warmup": None, "repeat": 2}, "DTttDdd"),
+    ],
+)
+def test_warm_ups_come_where_a_model_had_to_be_loaded_or_as_asked(
+    mode: str, loaded: set[str], changes: dict[str, Any], runs: str
+) -> None:
+    assert order(mode, loaded, **changes) == runs
 
 
 def test_repetitions_of_side_by_side_are_turns_in_both_orders() -> None:
