@@ -175,7 +175,7 @@ def test_one_of_three_repeats_says_what_the_compare_window_says(window: MainWind
             assert shown[name].roles[2] == (two.judgement or "dim"), name
     assert window.comparison.means.text() == "Means: A over runs 3, 5, 7, B over runs 4, 6, 8."
     # The sentence above the answers is of the same runs, and goes with them.
-    assert window.pair.why.text() == difference_of(*listed).why()
+    assert window.pair.why.text() == difference_of(listed[0], listed[1]).why()
     window.selection.set_runs(5, None)
     assert window.pair.why.isHidden()
 
