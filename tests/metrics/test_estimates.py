@@ -24,7 +24,7 @@ from evprof.metrics.estimates.estimates import (
     observe,
     verdict,
 )
-from evprof.metrics.figures.rates import Rate
+from evprof.metrics.figures.stages import Rate
 
 BASE = [10.0, 10.4, 9.7, 10.1, 10.2]
 OTHER = [12.1, 12.3, 12.0, 12.9, 12.4]

@@ -97,7 +97,7 @@ def test_rows_of_many_runs_do_not_stay(session: Path, monkeypatch: pytest.Monkey
 def test_the_version_is_counted_up_with_the_figures() -> None:
     """A reader takes a figure that is not stored for one that is None, where the versions agree."""
     names = sorted(KEPT)
-    assert (kept.VERSION, len(names), names[0], names[-1]) == (1, 64, "accepted_positions", "unattributed_ms")
+    assert (kept.VERSION, len(names), names[0], names[-1]) == (2, 64, "accepted_positions", "unattributed_ms")
 
 
 def test_a_figure_of_another_version_is_computed_from_the_rows(

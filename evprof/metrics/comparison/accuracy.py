@@ -18,9 +18,8 @@ from evprof.metrics.arithmetic.statistics import McNemar
 from evprof.metrics.configurations.gathering import Configuration, SampleKey
 from evprof.metrics.estimates.estimates import Read, mean_of, observe
 from evprof.metrics.figures.energy import energy_j
-from evprof.metrics.figures.rates import Rate
 from evprof.metrics.figures.scores import score
-from evprof.metrics.figures.stages import END_TO_END, total_ms
+from evprof.metrics.figures.stages import END_TO_END, Rate, total_ms
 
 MS_PER_S = 1000.0
 

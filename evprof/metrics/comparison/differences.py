@@ -118,7 +118,7 @@ class Difference:
         unclear = self._parts_text(sign, [part for part in self.main_parts if part.is_measured and not part.is_clear])
         limit = total.reason.removeprefix("not called: ").removeprefix("no interval: ")
         if self.obstacle or not ends or (not total.is_clear and ends[0] > 1):
-            reason = self.obstacle.rstrip(".") or limit or "the interval is too wide"
+            reason = self.obstacle[:1].lower() + self.obstacle[1:].rstrip(".") or limit or "the interval is too wide"
             parts = ", ".join(filter(None, (clear, unclear, rest)))
             text, limit = f"{longer} {times} as {shorter} ({delta}: {parts}), not called: {reason}", ""
         elif total.is_clear:

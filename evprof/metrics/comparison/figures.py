@@ -11,8 +11,7 @@ from evprof.core.vocabulary.figures import FIGURES, Figure, figure_of
 from evprof.core.vocabulary.scoring import SCORING_RULES
 from evprof.metrics.figures import decoding, energy, kv_cache, scores, stages
 from evprof.metrics.figures.partition import Block, StagePartition, composites, measured_ms, name_of
-from evprof.metrics.figures.rates import Rate
-from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD
+from evprof.metrics.figures.stages import MODEL_ONLY, MODEL_STAGES, WITHOUT_LOAD, Rate
 from evprof.metrics.speculation.outcome import acceptance, is_tree
 
 Reader = Callable[[RunLog, str, str], float | None]

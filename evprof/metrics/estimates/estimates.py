@@ -28,7 +28,7 @@ from evprof.core.vocabulary.figures import is_clear
 from evprof.metrics.arithmetic.statistics import Interval, Values, holm, student_p, student_quantile
 from evprof.metrics.configurations.baselines import engine_session
 from evprof.metrics.configurations.gathering import machine_of, sample_key
-from evprof.metrics.figures.rates import Rate
+from evprof.metrics.figures.stages import Rate
 
 FEWEST_TURNS, FEWEST_PROCESSES, FEWEST_SCENES = 5, 3, 5
 

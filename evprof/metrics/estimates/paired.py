@@ -14,7 +14,7 @@ from evprof.metrics.estimates import estimates
 from evprof.metrics.estimates.estimates import Read, Verdict, observe, verdict
 from evprof.metrics.figures.decoding import decode_ms, decode_steps, output_length
 from evprof.metrics.figures.partition import Block, measured_ms, partition, shape_of
-from evprof.metrics.figures.rates import Rate
+from evprof.metrics.figures.stages import Rate
 
 
 def by_sample(column: Configuration, read: Read) -> dict[Hashable, float]:

@@ -13,11 +13,11 @@ from evprof.core.run_log import RunLog
 from evprof.core.texts import join_pieces
 from evprof.core.units import ms_from_ns
 from evprof.metrics.figures.kept import kept
-from evprof.metrics.figures.rates import Rate
 from evprof.metrics.figures.stages import (
     BASES,
     END_TO_END,
     MODEL_ONLY,
+    Rate,
     imported_ms,
     stage_ms,
     stage_total_ms,

@@ -20,7 +20,7 @@ from evprof.metrics.arithmetic.energy_curve import EnergyCurve, Interval, by_sha
 from evprof.metrics.figures import stages
 from evprof.metrics.figures.kept import kept
 from evprof.metrics.figures.partition import name_of, ordered
-from evprof.metrics.figures.rates import Rate
+from evprof.metrics.figures.stages import Rate
 from evprof.view.lanes import power_line
 
 COUNTER, POWER = "counter", "power"

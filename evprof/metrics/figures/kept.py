@@ -14,7 +14,7 @@ from evprof.core.run_log import RunLog
 
 _Read = TypeVar("_Read", bound=Callable[..., Any])
 
-VERSION = 1
+VERSION = 2
 """Counted up when a figure is added or computed differently: values of other versions are computed from the rows."""
 
 VERSION_KEY = "version"

@@ -6,7 +6,8 @@ a live run draw provisional spans themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from evprof.core.records import DRAFT, STAGES, TARGET
 from evprof.core.rows.spans import Span
@@ -21,6 +22,20 @@ BASES = (END_TO_END, WITHOUT_LOAD, MODEL_ONLY)
 
 MODEL_STAGES = ("vision", "prefill", "decode")
 """Stages in which a model computes."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A quotient of two figures of a run; None where either is not measured. Over several runs it is the sum of `total`
+    by the sum of `over`."""
+
+    total: Callable[[RunLog], float | None]
+    over: Callable[[RunLog], float | None]
+
+    def __call__(self, run: RunLog) -> float | None:
+        total = self.total(run)
+        over = None if total is None else self.over(run)
+        return total / over if total is not None and over else None
 
 
 def union_ns(intervals: Iterable[Interval]) -> int:
