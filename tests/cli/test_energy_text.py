@@ -16,7 +16,7 @@ def session(tmp_path: Path) -> Path:
 
 
 def test_show_tells_energy_and_warns_of_slowdowns(evprof, session) -> None:
-    quiet, hot = evprof("show", session).output.split("\nrun ")
+    _, quiet, hot = evprof("show", session).output.split("\nrun ")
     lines = [line.split() for line in quiet.splitlines()]
     for words in (["Energy", "energy", "1,187", "J"], ["mean", "power", "457", "W"], ["decode", "781", "J"]):
         assert words in lines
