@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
     from evprof.metrics.configurations.gathering import Configuration
 
-_MOST_NAMED, _LONGEST_NAME, _LONGEST_QUOTE = 10, 200, 60
-"""Runs that a sentence lists by number, and characters of a name and of a quotation in it."""
+_LONGEST_NAME, _LONGEST_QUOTE = 200, 60
+"""Characters of a name and of a quotation in a sentence."""
 
 _BETTER, _WORSE = ("▲ better", "green"), ("▼ worse", "red")
 
@@ -123,16 +123,17 @@ def _columns(path: str, console: Console) -> list[Configuration]:
 
 def _report_left_out(path: str, runs: Sequence[RunLog], console: Console) -> None:
     from evprof.core.run_info import CANCELLED, FAILED, RUNNING
+    from evprof.metrics.configurations.baselines import pooled, runs_text
     from evprof.metrics.configurations.gathering import configurations_of, failed_only, is_comparable, last_attempts
 
     kept = last_attempts(runs)
     unfinished = [run for run in kept if run.info.status in (RUNNING, FAILED, CANCELLED) and not run.info.warmup]
     if unfinished:
-        console.warn(f"{path}: left out because they did not finish: run {_numbers(run.run_id for run in unfinished)}")
+        console.warn(f"{path}: left out because they did not finish: {runs_text(run.run_id for run in unfinished)}")
     for cell in dict.fromkeys(run.info.cell for run in failed_only(runs) if run.info.cell):
         console.warn(f"{path}: no run of '{cell[:_LONGEST_NAME]}' finished")
     cold = {run.run_id for run in kept if run.info.is_cold and is_comparable(run)}
-    taken = {run.run_id for column in configurations_of(kept) for run in column.runs} if cold else set()
+    taken = {run.run_id for column in pooled(configurations_of(kept)) for run in column.runs} if cold else set()
     counts = {
         "warm-up": sum(run.info.warmup for run in kept),
         "cold": len(cold - taken),
@@ -142,12 +143,6 @@ def _report_left_out(path: str, runs: Sequence[RunLog], console: Console) -> Non
     for reason, count in counts.items():
         if count:
             console.note(f"{path}: left out: {count_text(count, 'run')} ({reason})")
-
-
-def _numbers(run_ids: Iterable[int]) -> str:
-    listed = [str(run_id) for run_id in run_ids]
-    more = f" and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
-    return ", ".join(listed[:_MOST_NAMED]) + more
 
 
 def _baseline(listed: Sequence[Configuration], asked: str | None) -> Configuration:
@@ -301,8 +296,13 @@ def _print_accuracy(document: Document, labels: Sequence[str], out: Console) -> 
             label,
             part["task"] or "all",
             str(part["samples"]),
-            *(_share_text(part["scores"].get(key)) + of_judged(key, part["judged"], part["samples"]) for key in keys),
-            *(_rate_text(part[key]) for key in rates),
+            *(
+                percent_text(part["scores"][key]["mean"], 1) + of_judged(key, part["judged"], part["samples"])
+                if key in part["scores"]
+                else "n/a"
+                for key in keys
+            ),
+            *(f"{part[key]['mean']:.3g}" if part[key] else "n/a" for key in rates),
         ]
         for label, part in listed
     ]
@@ -310,14 +310,6 @@ def _print_accuracy(document: Document, labels: Sequence[str], out: Console) -> 
     out.table([["", "task", "n", *(FIGURES[key].title for key in keys), *rates], *lines], left=2)
     for key in keys:
         out.print(f"rule: {SCORING_RULES[key].sentence}")
-
-
-def _share_text(share: Document | None) -> str:
-    return "n/a" if share is None else percent_text(share["mean"], 1)
-
-
-def _rate_text(rate: Document | None) -> str:
-    return "n/a" if rate is None else f"{rate['mean']:.3g}"
 
 
 def _print_pair(label: str, base: str, pair: Document, out: Console) -> None:
