@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
@@ -81,6 +82,9 @@ class SampleList(QWidget):
         """Samples of runs of this session that are listed for no other reason."""
 
         self._current = current
+        self._marks: object = None
+        """The marked line and all lines, as they are shown."""
+
         self._durations = Durations()
         self._is_reading = False
         self._looking = QTimer(self)
@@ -95,7 +99,7 @@ class SampleList(QWidget):
         stacked(head, self._empty, self.list, on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._choose)
         self.add_all(list(samples))
-        current.listeners.append(self._fill)
+        current.listeners.append(self._follow)
 
     @property
     def samples(self) -> list[Sample]:
@@ -144,11 +148,11 @@ class SampleList(QWidget):
         self._fill()
 
     def add_of_runs(self, samples: Iterable[Sample]) -> None:
-        """Lists samples of runs above the others, for as long as their session is open."""
-        listed = {identity(entry) for entry in self._samples}
-        fresh = {key: sample for sample in samples if (key := identity(sample)) not in listed | self._of_runs.keys()}
-        if fresh and len(self._of_runs) < MOST_LISTED:
-            self._of_runs = {**fresh, **self._of_runs}
+        """Lists samples of runs above the others, up to MOST_LISTED, for as long as their session is open."""
+        listed = {*map(identity, self._samples), *self._of_runs}
+        fresh = {key: sample for sample in samples if (key := identity(sample)) not in listed}
+        if fresh:
+            self._of_runs = dict(islice({**fresh, **self._of_runs}.items(), MOST_LISTED))
             self._fill()
 
     def forget_runs(self) -> None:
@@ -189,7 +193,12 @@ class SampleList(QWidget):
         if was_current and self._samples:
             self.sample_chosen.emit(self._samples[0])
 
+    def _follow(self) -> None:
+        if self._marks != (identity(self._current.now.sample), list(self._listed())):
+            self._fill()
+
     def _fill(self) -> None:
+        self._marks = identity(self._current.now.sample), list(self._listed())
         lines = [self._line(sample) for sample in self._listed().values()]
         self.list.show_lines(lines, identity(self._current.now.sample))
         self.list.setVisible(bool(lines))
