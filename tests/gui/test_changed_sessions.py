@@ -116,7 +116,7 @@ def test_what_is_typed_about_a_run_is_not_said_of_another_session(
     assert window.session.path == other_file
     assert getattr(window.controller.runs[1].info, field) == ""
     assert window.messages.shown is not None
-    assert window.messages.shown.sentence.startswith("Another session came")
+    assert window.messages.shown.sentence.startswith("Another session was opened")
 
 
 def test_what_was_deleted_is_not_brought_back_in_another_session(
