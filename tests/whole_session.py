@@ -14,13 +14,15 @@ from evprof.session.opened import OpenedSession, open_session
 def load_session(path: Path, *, takes_damage: bool = False) -> OpenedSession:
     """A session whose recording holds all rows.
 
-    Raises UserError for damaged rows, unless `takes_damage`: then their runs have failed.
+    Raises UserError for damaged rows and facts, unless `takes_damage`: then their runs have failed.
     """
     session, recording = open_session(path), RecordLog()
     source, infos = session.recording.source, []
     for run_id, run in session.every_run.items():
         assert source is not None
         rows, problem = source.rows(run_id)
+        if (run.info.error or "").startswith("The facts of this run are damaged"):
+            problem = problem or run.info.error or ""
         if problem and not takes_damage:
             raise UserError(f"{path} is damaged: {problem}")
         if problem:

@@ -92,9 +92,15 @@ def _private(path: Path, found: list[Path]) -> Iterator[sqlite3.Connection]:
             yield connection
 
 
+def read_text(content: bytes) -> str:
+    """Text of a column, also where it is damaged: its checksum finds that."""
+    return content.decode("utf-8", "surrogateescape")
+
+
 def _connect(address: str) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    connection.text_factory = read_text
     for safety in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
         connection.execute(f"PRAGMA {safety}")
     return connection

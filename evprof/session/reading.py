@@ -23,13 +23,13 @@ import numpy as np
 from evprof.core.errors import UserError
 from evprof.core.plain import UnfitError, hints_of, reader_of
 from evprof.core.recording import RecordLog, Texts
-from evprof.core.records import STREAMS
+from evprof.core.records import STREAMS, TARGET
 from evprof.core.run_info import FAILED, RUNNING, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.settings import settings_from_json
 from evprof.session import chunk
 from evprof.session.migrations import format_of, migrate
-from evprof.session.opening import MOST_BYTES, bytes_in, logs
+from evprof.session.opening import MOST_BYTES, bytes_in, logs, read_text
 from evprof.session.presence import is_written
 from evprof.session.store import WRITER_GONE
 from evprof.session.tables import COLUMNS, COUNTS, FORMAT, ROW_STREAMS, DamageError, checked, select, whole_rows
@@ -107,6 +107,7 @@ class SessionReading:
         if self.is_copy:
             # In memory as long as it is small, then in a file without a name.
             copy = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            copy.text_factory = read_text
             stack.callback(copy.close)
             connection.backup(copy)
             migrate(copy)
@@ -158,13 +159,23 @@ class SessionReading:
         return {key: self.json(value) for key, value in self._whole("session")}
 
     def infos(self) -> list[RunInfo]:
-        """All that is known of every run but its rows. Raises DamageError."""
+        """All that is known of every run but its rows. A run with damaged facts is a failed one that says so.
+
+        Raises DamageError for a row that is missing, and for checked facts that evprof does not write.
+        """
         hashes: dict[int, dict[str, str | None]] = {}
         for run_id, kind, _, content_hash in self._whole("samples"):
             hashes.setdefault(run_id, {})[kind] = content_hash
         is_being_written = is_written(self.path)
         infos = []
-        for run_id, _, _, _, text in self._whole("runs"):
+        rows = self.connection.execute(f"{select('runs')} ORDER BY rowid").fetchall()
+        self._check_count("runs", len(rows))
+        for row in rows:
+            try:
+                run_id, _, _, _, text = checked("runs", row)
+            except DamageError:
+                infos.append(_damaged_run(row[0]))
+                continue
             info = self._info(text)
             if info is None or info.run_id != run_id:
                 raise DamageError(f"the facts of run {run_id} are not what evprof writes")
@@ -279,6 +290,12 @@ class SessionReading:
         self._left_bytes -= count
         if self._left_bytes < 0:
             raise DamageError("it would unpack to more than a session of its size can hold")
+
+
+def _damaged_run(run_id: int) -> RunInfo:
+    return RunInfo(
+        run_id, run_id, 0, TARGET, TARGET, status=FAILED, error="The facts of this run are damaged in the file."
+    )
 
 
 _LACKING = {"settings": settings_from_json(None), "sample": Sample.from_facts(None)}

@@ -24,7 +24,17 @@ from evprof.session import chunk
 from evprof.session.migrations import migrate
 from evprof.session.opening import check_header
 from evprof.session.presence import Hold, hold, network_kind
-from evprof.session.tables import COLUMNS, COUNTS, FACT_PREFIX, ROW_STREAMS, Tables, counts_of, create
+from evprof.session.tables import (
+    COLUMNS,
+    COUNTS,
+    FACT_PREFIX,
+    ROW_STREAMS,
+    OtherWriterError,
+    Tables,
+    active_parts,
+    counts_of,
+    create,
+)
 from evprof.session.validation import fitting, run_info_from
 from evprof.version import __version__
 
@@ -73,7 +83,7 @@ class SessionFile:
         """
         self.path = path
         if path.exists():
-            check_header(path)
+            _check_continued(path)
         try:
             with ExitStack() as stack:
                 self._lock = lock or hold(path)
@@ -82,7 +92,7 @@ class SessionFile:
                 # Looked at again: only now nobody else makes it, or puts another in its place.
                 if not path.exists():
                     put_new(path, _empty_session())
-                check_header(path)
+                _check_continued(path)
                 self._identity = _identity(path)
                 address = f"{path.absolute().as_uri()}?mode=rw"
                 self._connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
@@ -93,9 +103,17 @@ class SessionFile:
             raise UserError(f"{path} cannot be written: {error}; choose another place.") from error
 
     def _begin(self) -> None:
+        self._connection.execute("PRAGMA trusted_schema = OFF")
+        if parts := active_parts(self._connection):
+            listed = ", ".join(parts[:3])
+            raise UserError(
+                f"{self.path} holds parts that evprof does not write ({listed}), so nothing is recorded into it; "
+                "record into a new file."
+            )
         migrate(self._connection)
         self._tables = Tables(self._connection, _counts(self._connection))
         with self._tables.transaction():
+            self._tables.claim()
             self._end_abandoned_runs()
             row = self._connection.execute("SELECT max(run_id), max(group_id) FROM runs").fetchone()
             self.next_run_id: int = (row[0] or 0) + 1
@@ -140,17 +158,20 @@ class SessionFile:
             raise LostError(f"{self.path} was {what} while it was being recorded.")
 
     def commit(self, streams: Mapping[str, Stream], news: Commit) -> None:
-        """Writes everything in `news` or, raising sqlite3.Error or LostError, nothing.
+        """Writes everything in `news` or, raising sqlite3.Error, LostError or UserError, nothing.
 
-        A run that has begun must be new to the file: sqlite3.IntegrityError where one of its number is there.
+        UserError: another program wrote into the file. A run that has begun must be new to the file:
+        sqlite3.IntegrityError where one of its number is there.
         """
         self.check_in_place()
         next_chunk, next_tensor = self._next_chunk, self._next_tensor
         try:
             with self._tables.transaction():
                 self._put_news(streams, news)
-        except BaseException:
+        except BaseException as error:
             self._next_chunk, self._next_tensor = next_chunk, next_tensor
+            if isinstance(error, OtherWriterError):
+                raise UserError(f"{self.path} is being recorded by another program, too.") from None
             raise
 
     def _put_news(self, streams: Mapping[str, Stream], news: Commit) -> None:
@@ -227,6 +248,16 @@ def changed_session(path: Path) -> Iterator[SessionFile]:
             yield file
     except sqlite3.Error as error:
         raise UserError(f"{path} cannot be written: {error}; is there room on the disk?") from error
+
+
+def _check_continued(path: Path) -> None:
+    """Raises UserError unless `path` is a session under one name: a hard link has a lock and a log of its own."""
+    check_header(path)
+    if (links := path.stat().st_nlink) > 1:
+        raise UserError(
+            f"{path} is one of {links} names (hard links) of the same file, which another program could write at the "
+            "same time; copy it, and record into the copy."
+        )
 
 
 def _counts(connection: sqlite3.Connection) -> dict[str, int]:

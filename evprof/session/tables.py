@@ -7,6 +7,7 @@ checksum finds a changed row, the count a missing one. Both guard against accide
 from __future__ import annotations
 
 import json
+import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,9 @@ a session is apart from its runs: the suite it records, the files it was importe
 COUNTS = "tally"
 """The key in `session` of how many rows each table holds."""
 
+WRITER = "writer"
+"""The key in `session` of the random mark of the program that writes it."""
+
 FACT_PREFIX = "fact:"
 """Before the key of everything in `session` that this module knows nothing of."""
 
@@ -62,9 +66,12 @@ def create_table(connection: sqlite3.Connection, table: str) -> None:
     connection.execute(f"CREATE TABLE {table} ({_SCHEMA[table]}, {CHECKSUM} INTEGER NOT NULL{key})")
 
 
+_INDEXES = {"chunk_runs": "chunks(first_run, last_run)", "tensor_runs": "tensors(run_id)"}
+
+
 def create_indexes(connection: sqlite3.Connection) -> None:
-    connection.execute("CREATE INDEX chunk_runs ON chunks(first_run, last_run)")
-    connection.execute("CREATE INDEX tensor_runs ON tensors(run_id)")
+    for index, columns in _INDEXES.items():
+        connection.execute(f"CREATE INDEX {index} ON {columns}")
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -78,6 +85,17 @@ def create(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def active_parts(connection: sqlite3.Connection) -> list[str]:
+    """What of a database's schema SQLite carries out when a row is written, and no session of ours has: triggers,
+    views, other indexes, computed columns."""
+    listed = connection.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    parts = [f"{kind} {name}" for kind, name in listed if kind != "table" and name not in _INDEXES]
+    for table in (name for kind, name in listed if kind == "table"):
+        columns = connection.execute("SELECT name FROM pragma_table_xinfo(?) WHERE hidden", (table,))
+        parts += [f"column {name}" for (name,) in columns]
+    return parts
+
+
 _KINDS = {"INTEGER": int, "TEXT": str, "BLOB": bytes}
 
 
@@ -85,14 +103,21 @@ class DamageError(ValueError):
     """What is wrong with the content, in words."""
 
 
+class OtherWriterError(ValueError):
+    """Another program wrote into the session while this one had it open for writing."""
+
+
 def checksum(values: Iterable[Any]) -> int:
-    """CRC-32 of a row's values in the order of its columns: text, integers, bytes and NULL as SQLite stores them."""
+    """CRC-32 of a row's values in the order of its columns: text, integers, bytes and NULL as SQLite stores them.
+
+    Raises UnicodeEncodeError for text that is not UTF-8 in the file.
+    """
     total = 0
     for value in values:
         if isinstance(value, (bytes, memoryview)):
             kind, body = b"b", value
         elif isinstance(value, str):
-            kind, body = b"s", value.encode("utf-8", "surrogatepass")
+            kind, body = b"s", value.encode()
         else:
             kind, body = b"n" if value is None else b"i", b"" if value is None else b"%d" % value
         total = zlib.crc32(body, zlib.crc32(b"%b%d:" % (kind, len(body)), total))
@@ -110,7 +135,11 @@ def checked(table: str, row: tuple[Any, ...] | None) -> tuple[Any, ...]:
     """
     values = () if row is None else row[:-1]
     is_plain = all(value is None or isinstance(value, (int, str, bytes)) for value in values)
-    if row is None or not is_plain or checksum(values) != row[-1]:
+    try:
+        is_whole = row is not None and is_plain and checksum(values) == row[-1]
+    except UnicodeEncodeError:
+        is_whole = False
+    if not is_whole:
         raise DamageError(f"a row of its table '{table}' is not as it was written")
     for value, declared in zip(values, COLUMNS[table].values(), strict=True):
         kind, _, rest = declared.partition(" ")
@@ -155,13 +184,24 @@ class Tables:
     def __init__(self, connection: sqlite3.Connection, counts: dict[str, int]) -> None:
         self._connection = connection
         self._counts = counts
+        self._writer = ""
+
+    def claim(self) -> None:
+        """Marks the file as written by this writer. Inside a transaction of the caller."""
+        self._writer = json.dumps(secrets.token_hex(8))
+        self.put("session", (WRITER, self._writer))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Everything written inside is stored or, after an exception, nothing of it."""
+        """Everything written inside is stored or, after an exception, nothing of it.
+
+        Raises OtherWriterError where the lock did not keep another writer out: the counts are not those of the file.
+        """
         before = dict(self._counts)
         self._connection.execute("BEGIN IMMEDIATE")
         try:
+            if self._writer and self._marked_writer() != self._writer:
+                raise OtherWriterError("another program writes into it, too")
             yield
             self.write_counts()
             self._connection.execute("COMMIT")
@@ -170,6 +210,10 @@ class Tables:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+
+    def _marked_writer(self) -> object:
+        row = self._connection.execute("SELECT value FROM session WHERE key = ?", (WRITER,)).fetchone()
+        return row[0] if row else None
 
     def insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
         """Adds rows in column order. Raises sqlite3.IntegrityError where one is there already."""

@@ -252,6 +252,29 @@ def test_one_writer_at_a_time_whatever_the_clock_says(tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["s.evprof"]
 
 
+def test_two_writers_that_no_lock_keeps_apart_lose_nothing(tmp_path):
+    """A removed lock file, or a file system without locks."""
+    path, recordings = tmp_path / "s.evprof", [RecordLog(), RecordLog()]
+    write(path, 3)
+    first = SessionWriter(recordings[0], path)
+    begin(recordings[0], 2)
+    add(recordings[0], 3, 3, 2)
+    first.flush()
+    (tmp_path / "s.evprof-lock").unlink()
+    with SessionWriter(recordings[1], path) as second:
+        begin(recordings[1], second.next_run_id)
+        add(recordings[1], 6, 3, 3)
+        second.flush()
+        add(recordings[0], 9, 3, 2)
+        recordings[0].post(RunEnded(2, "finished"))
+        with pytest.raises(UserError, match=r"recorded by another program, too\. What is recorded goes to"):
+            first.close()
+        recordings[1].post(RunEnded(3, "finished"))
+    assert [run.info.status for run in open_session(path).runs.values()] == ["finished", "failed", "finished"]
+    assert lengths(path) == list(range(9))
+    assert lengths(first.rescue_path) == [3, 4, 5, 9, 10, 11]
+
+
 def test_a_writer_that_waits_for_its_run_holds_its_name_once_it_is_claimed(tmp_path):
     path = tmp_path / "s.evprof"
     with SessionWriter(RecordLog(), path, waits_for_run=True) as writer:

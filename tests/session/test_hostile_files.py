@@ -126,6 +126,36 @@ def test_damage_anywhere_is_told_or_changes_nothing(two_runs, tmp_path, flips):
     assert told > 20
 
 
+@pytest.mark.parametrize("bit", [0x01, 0x80])
+def test_damaged_facts_of_a_run_cost_that_run_alone(two_runs, bit):
+    """The top bit of a letter leaves no UTF-8."""
+    content = bytearray(two_runs.read_bytes())
+    content[content.index(b'"started_at"', content.index(b'"run_id": 2'))] ^= bit
+    two_runs.write_bytes(content)
+    session = load_session(two_runs, takes_damage=True)
+    assert [run.info.status for run in session.runs.values()] == ["finished", "failed"]
+    assert session.runs[2].info.error == "The facts of this run are damaged in the file."
+
+
+@pytest.mark.parametrize(
+    ("statement", "part"),
+    [
+        ("CREATE TRIGGER hook AFTER UPDATE ON session BEGIN DELETE FROM runs; END", "trigger hook"),
+        ("CREATE VIEW endless AS SELECT 1", "view endless"),
+        ("CREATE INDEX costly ON runs(length(info))", "index costly"),
+        ("ALTER TABLE runs ADD COLUMN big BLOB AS (zeroblob(100000000))", "column big"),
+    ],
+)
+def test_a_session_whose_schema_computes_is_read_and_not_continued(two_runs, statement, part):
+    with closing(sqlite3.connect(two_runs)) as connection, connection:
+        connection.execute(statement)
+    before = two_runs.read_bytes()
+    with pytest.raises(UserError, match=rf"\({part}\).*; record into a new file"):
+        SessionFile(two_runs)
+    assert two_runs.read_bytes() == before
+    assert len(load_session(two_runs).runs) == 2
+
+
 def test_a_damaged_chunk_fails_its_run_and_the_rest_is_read(two_runs):
     with closing(sqlite3.connect(two_runs)) as connection, connection:
         connection.execute("UPDATE chunks SET content = x'00' WHERE stream = 'tokens' AND first_run = 1")

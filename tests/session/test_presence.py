@@ -32,6 +32,18 @@ def test_a_link_to_a_session_is_the_session(tmp_path: Path) -> None:
             SessionWriter(RecordLog(), link)
 
 
+def test_a_session_with_a_hard_link_is_not_continued(tmp_path: Path) -> None:
+    path, link = tmp_path / "s.evprof", tmp_path / "link.evprof"
+    with SessionWriter(RecordLog(), path):
+        link.hardlink_to(path)
+        with pytest.raises(UserError, match=r"one of 2 names .* copy it"):
+            SessionWriter(RecordLog(), link)
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="one of 2 names"):
+        SessionWriter(RecordLog(), path)
+    assert path.read_bytes() == before
+
+
 def test_a_program_stopped_while_it_makes_a_session_leaves_no_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
