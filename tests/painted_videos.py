@@ -41,13 +41,14 @@ def write_video(
     ticks: Callable[[int], int] | None = None,
     options: dict[str, str] | None = None,
     container_options: dict[str, str] | None = None,
+    size: tuple[int, int] = (WIDTH, HEIGHT),
 ) -> Path:
-    """Encodes `frames` painted frames; `ticks` gives a frame's time in 1/1000 s (30 fps without)."""
+    """Encodes `frames` painted frames, scaled to `size`; `ticks` gives a frame's time in 1/1000 s (30 fps without)."""
     import av
 
     with av.open(str(path), "w", options=container_options or {}) as container:
         stream: Any = container.add_stream(codec, rate=30, options=options or {})
-        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        (stream.width, stream.height), stream.pix_fmt = size, "yuv420p"
         context = stream.codec_context
         context.thread_type = "FRAME"
         context.gop_size = gop

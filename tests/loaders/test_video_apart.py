@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from evprof.core.errors import UserError
-from evprof.loaders.videos.apart import ApartVideo, decode_here, is_kept_apart, keep_apart
+from evprof.loaders.videos.apart import ApartVideo, Helpers, decode_here, is_kept_apart, keep_apart
 from evprof.loaders.videos.file import VideoFile
 from evprof.loaders.videos.opening import SeekableVideo, open_video
 from evprof.loaders.videos.source import VideoFrames
+from painted_videos import write_video
 
 SERVER = [sys.executable, "-c", "from evprof.loaders.videos.apart_server import main; main()"]
 
@@ -94,6 +95,30 @@ def test_a_crash_costs_one_video_and_a_sentence(videos: dict[str, Path]) -> None
                 video.read_uniform(3)
     with ApartVideo(videos["mkv"]) as video:
         assert len(video.read_uniform(3).frames) == 3
+
+
+@pytest.mark.parametrize("size", [(346, 260), (161, 121), (168, 120)])
+def test_rows_that_the_decoder_pads_arrive_whole(tmp_path: Path, size: tuple[int, int]) -> None:
+    path = write_video(tmp_path / "odd.mkv", 6, codec="mpeg4", size=size)
+    with ApartVideo(path) as there, VideoFile(path) as here:
+        frames = here.read_uniform(3)
+        assert same(there.read_uniform(3), frames)
+        assert all(frame.flags.c_contiguous for frame in frames.frames)
+
+
+def test_our_own_exception_is_not_blamed_on_the_video(videos: dict[str, Path]) -> None:
+    failing = [sys.executable, "-c", "import sys; sys.stdin.readline(); raise TypeError('ours')"]
+    with pytest.raises(UserError, match="ended with code 1; this is a fault of evprof, not of the video"):
+        ApartVideo(videos["mkv"], Helpers(failing))
+
+
+@pytest.mark.parametrize("limit", ["-t 120", "-v 4000000"])
+def test_hard_limits_of_a_shell_are_kept(videos: dict[str, Path], limit: str) -> None:
+    limited = ["bash", "-c", f"ulimit {limit}; exec {sys.executable} -c '{SERVER[2]}'"]
+    helpers = Helpers(limited)
+    with ApartVideo(videos["mkv"], helpers) as video:
+        assert len(video.read_uniform(3).frames) == 3
+    helpers.end()
 
 
 def test_what_takes_for_ever_is_given_up(videos: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,7 @@ _KEPT = 2
 """Idle helpers that wait for the next video; each takes 60 MB."""
 
 _LONGEST_LINE = 256 << 20
+_ENDING_S = 2.0
 
 
 class Helpers:
@@ -188,10 +189,12 @@ class ApartVideo(VideoSource):
         except _GoneError as gone:
             self._helper.end()
             self._helper = None
-            self._over = (
-                f"{self.path}: the program that decodes it {gone}; the video is damaged or was made to do that, so "
-                "copy or export it again."
+            cause = (
+                "this is a fault of evprof, not of the video"
+                if gone.is_ours
+                else "the video is damaged or was made to do that, so copy or export it again"
             )
+            self._over = f"{self.path}: the program that decodes it {gone}; {cause}."
             _crashes[Path(self.path).absolute()] = self._over
             raise UserError(self._over) from None
         self._bytes_read = answer["bytes_read"]
@@ -203,7 +206,11 @@ class ApartVideo(VideoSource):
 
 
 class _GoneError(Exception):
-    """How a helper ended, as the end of a sentence."""
+    """How a helper ended, as the end of a sentence. `is_ours`: by an exception of our own code."""
+
+    def __init__(self, ending: str, *, is_ours: bool = False) -> None:
+        super().__init__(ending)
+        self.is_ours = is_ours
 
 
 class _Helper:
@@ -252,6 +259,8 @@ class _Helper:
         self.process.kill()
 
     def _gone(self, seconds: float) -> _GoneError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_ENDING_S)  # a helper that ends by itself has an exit code of its own
         self.process.kill()
         code = self.process.wait()
         if self._is_late:
@@ -261,7 +270,7 @@ class _Helper:
         if code < 0:
             with contextlib.suppress(ValueError):
                 return _GoneError(f"crashed ({signal.Signals(-code).name})")
-        return _GoneError(f"ended with code {code}")
+        return _GoneError(f"ended with code {code}", is_ours=True)
 
 
 def _picture(source: IO[bytes], shape: Sequence[int]) -> Picture:

@@ -126,7 +126,7 @@ def _limit_memory() -> None:
     except (ImportError, OSError, ValueError):
         return
     limit = pages * os.sysconf("SC_PAGE_SIZE") + SPARE_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    _lower(resource.RLIMIT_AS, limit)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -137,5 +137,12 @@ def _limit_time() -> None:
     except ImportError:
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + MOST_CPU_SECONDS, hard))
+    _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + MOST_CPU_SECONDS)
+
+
+def _lower(kind: int, limit: int) -> None:
+    """Sets a soft limit of the system, below a hard one that a shell may have set."""
+    import resource
+
+    _, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))

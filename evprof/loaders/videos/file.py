@@ -120,7 +120,8 @@ class VideoFile(VideoSource):
                 frame = frame.reformat(width=width, height=height, format="rgb24")
             picture: npt.NDArray[Any] = frame.to_ndarray(format="rgb24")
         turns = round((self._rotation or 0) / 90) % 4
-        return np.ascontiguousarray(np.rot90(picture, turns)) if turns else picture
+        # Frames whose rows are padded come as a view with gaps.
+        return np.ascontiguousarray(np.rot90(picture, turns))
 
     def _read(self, choose: Choice) -> VideoFrames:
         try:
