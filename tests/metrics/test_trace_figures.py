@@ -18,6 +18,7 @@ from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.difference import trace_difference
 from evprof.metrics.traces.overview import levels, shared_out, union
+from evprof.metrics.traces.roles import COMMUNICATION, KERNEL, OTHER, slice_roles
 from made_traces import GEMM, MadeTrace
 
 STRETCHES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=8)
@@ -96,6 +97,19 @@ def test_kernels_of_which_nothing_is_told(tmp_path: Path) -> None:
     assert (row.name, row.calls, row.blocks_per_sm, row.occupancy) == ("bare", 1, None, None)
     both = entries(tmp_path, bare, {**scope("told", 9, 5), "cat": "kernel", "args": told})
     assert {(row.name, row.blocks_per_sm) for row in both.kernels} == {("bare", None), ("told", 0.5)}
+
+
+def test_what_is_unknown_is_not_a_no(tmp_path: Path) -> None:
+    """Names of kernels say nothing of AMD's matrix cores; an unknown category is in no table, and counted."""
+    kernel = {**scope("Cijk_Ailk", 0, 5, args={"device": 0}), "cat": "kernel"}
+    path = tmp_path / "amd.json"
+    events = [kernel, {**scope("MatMulV2", 9, 4), "cat": "npu"}, scope("nccl:all_to_all", 20, 4)]
+    path.write_text(json.dumps({"deviceProperties": [{"id": 0, "name": "AMD Instinct MI300X"}], "traceEvents": events}))
+    analysis = TraceAnalysis(read_trace(path))
+    assert analysis.kernels[0].uses_tensor_cores is None
+    assert analysis.problems == ("1 of its entries have a category that evprof does not know and are in no table.",)
+    roles = slice_roles(analysis.trace.texts, analysis.trace.slices.categories, analysis.trace.slices.names)
+    assert roles.tolist() == [KERNEL, OTHER, COMMUNICATION]
 
 
 def test_operators_inside_each_other(tmp_path: Path) -> None:

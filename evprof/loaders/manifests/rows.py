@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -63,6 +64,9 @@ MAX_VALUES = 100_000
 MAX_TEXT_BYTES = 4 << 20
 """The parser needs time in the square of the length of a text."""
 
+MAX_DIGITS = 1_000
+_MANY_DIGITS = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
+
 HEAD_BYTES = 65_536
 
 _BOM = b"\xef\xbb\xbf"
@@ -93,7 +97,7 @@ def first_row(head: bytes, form: str) -> dict[str, Any] | None:
 
     with suppress(UserError, ValueError, OverflowError, SystemError, csv.Error, ijson.JSONError):
         if form == JSON:
-            row = next(_json_values(io.BytesIO(head.removeprefix(_BOM))), None)
+            row = next(_json_values(_Checked(io.BytesIO(head.removeprefix(_BOM)))), None)
             return row if isinstance(row, dict) else None
         text = head.removeprefix(_BOM).decode("utf-8", errors="replace")
         line = next((line for line in text.splitlines() if line.strip()), "")
@@ -169,21 +173,27 @@ def _json_problem(error: Exception) -> str:
 
 
 class _Checked:
-    """A file. Raises UserError where MAX_TEXT_BYTES lie without a quotation mark."""
+    """A file. Raises UserError where MAX_TEXT_BYTES lie without a quotation mark, and at MAX_DIGITS in one piece: the
+    parser's C code crashes at a number that goes on in its next buffer."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._unquoted = 0
+        self._digits = b""
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
+        joined = self._digits + data
+        if _MANY_DIGITS.search(joined):
+            raise UserError(f"a number in it has more than {MAX_DIGITS} digits; correct it.")
+        self._digits = joined[len(joined.rstrip(b"0123456789")) :]
         self._unquoted = 0 if b'"' in data else self._unquoted + len(data)
         if self._unquoted > MAX_TEXT_BYTES:
             raise UserError(f"a text in it is longer than {MAX_TEXT_BYTES >> 20} MiB; this is no list of samples.")
         return data
 
 
-def _json_values(source: BinaryIO | _Checked) -> Iterator[object]:
+def _json_values(source: _Checked) -> Iterator[object]:
     """Entries of a list, or objects one after the other (JSON lines)."""
     import ijson
 

@@ -22,12 +22,16 @@ from evprof.core.rows.trace_columns import (
     TraceHead,
     TraceTrack,
 )
+from evprof.core.units import ms_text
 from evprof.loaders.traces.scanning import Arguments, TraceEntry
 
 LONGEST_TEXT = 4_000
 """Characters kept of a name; templates of C++ may have more."""
 
 _LATEST_US = 2.0**62 / 1000
+_LONGEST_NS = 30 * 86_400 * 10**9
+"""Of one recording: entries further away from the others have no time."""
+
 _ROW_BYTES = 96
 _TEXT_BYTES = 120
 _NO_ARGUMENTS = Arguments()
@@ -110,17 +114,33 @@ class TraceGathering:
             self._add_memory(marks)
 
     def columns(self, head: TraceHead, problems: Iterable[str] = ()) -> TraceColumns:
-        odd = [f"{count:,} of its entries {what} and were left out." for what, count in self._odd.items()]
+        slices, device = SliceColumns(*self._slices.columns()), DeviceColumns(*self._device.columns())
+        odd = [f"{count:,} of its entries {what} and were left out." for what, count in self._odd.items() if count]
         return TraceColumns(
             head,
             tuple(self._texts),
             tuple(self._track(pid, tid) for pid, tid in self._tracks),
-            SliceColumns(*self._slices.columns()),
-            DeviceColumns(*self._device.columns()),
+            slices,
+            device,
             MemoryColumns(*self._memory.columns()),
             self.entries,
-            (*problems, *odd),
+            (*problems, *odd, *self._overlaps(slices, device)),
         )
+
+    def _overlaps(self, slices: SliceColumns, device: DeviceColumns) -> list[str]:
+        """A sentence about kernels that contain the next one on their stream, which runs one kernel at a time."""
+        kernels = [code for word, code in self._words.items() if word == "kernel"]
+        rows = device.rows[np.isin(slices.categories[device.rows], kernels)]
+        rows = rows[np.lexsort((slices.starts[rows], slices.tracks[rows]))]
+        ends, tracks = slices.starts[rows] + slices.durations[rows], slices.tracks[rows]
+        excess_ns = np.where(tracks[1:] == tracks[:-1], ends[:-1] - ends[1:], 0)
+        count = int((excess_ns > 0).sum())
+        if not count:
+            return []
+        return [
+            f"{count:,} of {len(rows):,} kernels end after the next one on their stream, by up to "
+            f"{ms_text(excess_ns.max() / 1e6)}: the times of kernels and the shares of GPUs are unreliable."
+        ]
 
     def _track(self, pid: Any, tid: Any) -> TraceTrack:
         names = [self._names.get((kind, str(pid), "")) for kind in ("process_name", "process_labels")]
@@ -136,14 +156,19 @@ class TraceGathering:
 
     def _add_slices(self, entries: list[TraceEntry]) -> None:
         starts, is_timed = _nanoseconds([entry.ts for entry in entries])
-        if not is_timed.all():
+        durations, has_duration = _nanoseconds([entry.dur for entry in entries])
+        has_duration &= durations >= 0
+        if is_timed.any():
+            # Entries without a time of their own are written with 0 beside times since 1970 or since the start.
+            is_timed &= np.abs(starts - np.median(starts[is_timed])) < _LONGEST_NS
+        is_usable = is_timed & has_duration
+        if not is_usable.all():
             self._odd["have no usable time"] += int((~is_timed).sum())
-            entries = [entry for entry, is_usable in zip(entries, is_timed.tolist(), strict=True) if is_usable]
-            starts = starts[is_timed]
+            self._odd["have no usable duration"] += int((is_timed & ~has_duration).sum())
+            entries = [entry for entry, is_kept in zip(entries, is_usable.tolist(), strict=True) if is_kept]
+            starts, durations = starts[is_usable], durations[is_usable]
             if not entries:
                 return
-        durations, is_long = _nanoseconds([entry.dur for entry in entries])
-        durations = np.where(is_long & (durations > 0), durations, 0)
         arguments = [entry.args or _NO_ARGUMENTS for entry in entries]
         first = self._slices.rows
         own, older, correlations = _columns(arguments, "external_id", "older_external_id", "correlation")

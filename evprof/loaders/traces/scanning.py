@@ -148,9 +148,14 @@ def entry_of(text: bytes) -> TraceEntry | None:
         return None
 
 
-def with_numbers(text: bytes) -> bytes:
-    """With null in place of what C++ writes for no number."""
-    return _ODD_NUMBERS.sub(b"null", text)
+_ESCAPES = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\(?=[^u]|u.{4})', re.DOTALL)
+"""A backslash of JSON with its letter, or one that begins no escape, such as those of Windows paths."""
+
+
+def mended(text: bytes) -> bytes:
+    """With null in place of what C++ writes for no number, and backslashes that begin no escape as such."""
+    escaped = _ESCAPES.sub(lambda escape: escape[0] if len(escape[0]) > 1 else rb"\\", text)
+    return _ODD_NUMBERS.sub(b"null", escaped)
 
 
 RATIO = 50
@@ -279,7 +284,7 @@ class TraceText:
             self._fill()
         text = self._before + b"]" + self._data[self._at :]
         try:
-            told = PATIENT.decode(with_numbers(text).decode("utf-8", errors="replace"))
+            told = PATIENT.decode(mended(text).decode("utf-8", errors="replace"))
         except (ValueError, RecursionError) as error:
             raise _DamagedTextError(_reason(error)) from None
         self._told = told if isinstance(told, dict) else {}
@@ -321,7 +326,7 @@ class TraceText:
         while True:
             failure = self._take_whole(found)
             if failure is not None and not found:
-                self._data, self._at = with_numbers(self._data[self._at :]), 0
+                self._data, self._at = mended(self._data[self._at :]), 0
                 failure = self._take_whole(found)
             if failure is None or found:
                 return found, failure is None

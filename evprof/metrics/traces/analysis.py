@@ -18,7 +18,7 @@ from evprof.metrics.traces.operators import (
     operator_rows,
 )
 from evprof.metrics.traces.overview import TraceOverview, overview
-from evprof.metrics.traces.roles import Mask
+from evprof.metrics.traces.roles import Mask, unknown_slices
 from evprof.metrics.traces.stages import TraceStage, trace_stages
 from evprof.metrics.traces.tree import ScopeTree, scope_tree
 
@@ -97,9 +97,11 @@ class TraceAnalysis:
         found = [*self.trace.problems, *graph_problems(self.trace, self.launched)]
         if crossing := self.tree.crossing:
             found.append(
-                f"{count_text(crossing, 'scope')} begin in one scope of their thread and end after it; "
-                "they are left out."
+                f"{count_text(crossing, 'scope')} left out: each begins in another scope of its thread and ends "
+                "after it."
             )
+        if unknown := unknown_slices(self.trace.texts, self.trace.slices.categories):
+            found.append(f"{unknown:,} of its entries have a category that evprof does not know and are in no table.")
         if self.overview is not None and (dropped := self.overview.dropped_steps):
             found.append(
                 f"The last {count_text(dropped, 'step')} launched too few kernels to have been recorded whole and are "

@@ -23,12 +23,16 @@ _TENSOR_CORES = (
 _NEWER_TENSOR_CORES = ("wgmma", "warpgroup", "flash_fwd", "flash_bwd", "nvjet", "tensorop", "_bf16gemm_")
 """Those of Hopper's and Blackwell's libraries, of FlashAttention and CUTLASS, which came later."""
 
+_OTHER_VENDORS = ("amd", "radeon", "instinct", "gfx9", "intel", "ascend", "mtia")
+"""Parts of the names of devices whose kernels these names say nothing of."""
+
 
 @dataclass(frozen=True)
 class Launches:
     """A trace's device work, one row each: `rows` and `calls` (of the runtime) are slices, `scopes` places in the tree.
 
-    `calls` and `scopes` are NONE where nobody knows. `host_ns` is what the runtime's calls took, for each scope.
+    `calls` and `scopes` are NONE where they are unknown. `host_ns` is what the runtime's calls took, for each scope.
+    `knows_tensor_cores`: whether the names of kernels say what uses tensor cores; `uses_tensor_cores` is False then.
     """
 
     rows: Ints
@@ -37,6 +41,7 @@ class Launches:
     durations: Ints
     is_kernel: Mask
     uses_tensor_cores: Mask
+    knows_tensor_cores: bool
     host_ns: Ints
 
     def per_scope(self, scopes: int, chosen: Mask | None = None) -> Ints:
@@ -62,6 +67,7 @@ def launches(trace: TraceColumns, tree: ScopeTree) -> Launches:
         slices.durations[rows],
         roles[rows] == KERNEL,
         tensor_core_names(trace)[slices.names[rows]] if len(rows) else np.zeros(0, dtype=bool),
+        not any(vendor in device.name.lower() for device in trace.head.devices for vendor in _OTHER_VENDORS),
         host_ns,
     )
 

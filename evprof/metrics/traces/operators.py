@@ -21,13 +21,14 @@ class OperatorFigures:
     device_self_ns: Ints
     device_total_ns: Ints
     tensor_self_ns: Ints
+    knows_tensor_cores: bool
 
 
 @dataclass(frozen=True)
 class OperatorRow:
     """All calls of an operator, with one list of input shapes if rows are by these.
 
-    `tensor_core_share` is of its device time alone; None without any.
+    `tensor_core_share` is of its device time alone; None without any, and where kernels' names do not say.
     """
 
     name: str
@@ -47,6 +48,7 @@ def operator_figures(trace: TraceColumns, tree: ScopeTree, launched: Launches) -
         device,
         tree.totals(device),
         launched.per_scope(len(tree), launched.uses_tensor_cores),
+        launched.knows_tensor_cores,
     )
 
 
@@ -78,7 +80,7 @@ def operator_rows(
     for row, figures_of in zip(rows[groups.firsts].tolist(), sums, strict=True):
         host_self, host_total, device_self, device_total, tensor_self, calls = figures_of
         shapes = (trace.text(trace.slices.shapes[row]) or "[]") if by_shapes else ""
-        share = tensor_self / device_self if device_self else None
+        share = tensor_self / device_self if device_self and figures.knows_tensor_cores else None
         times = host_self, host_total, device_self, device_total
         found.append(OperatorRow(trace.text(trace.slices.names[row]), shapes, calls, *times, share))
     has_device = any(row.device_self_ns for row in found)
@@ -96,7 +98,7 @@ class KernelRow:
     max_ns: int
     blocks_per_sm: float | None
     occupancy: float | None
-    uses_tensor_cores: bool
+    uses_tensor_cores: bool | None
 
     @property
     def mean_ns(self) -> float:
@@ -122,7 +124,7 @@ def kernel_rows(trace: TraceColumns, launched: Launches) -> tuple[KernelRow, ...
                 int(took.max()),
                 _weighted(trace.device.blocks_per_sm, facts[mine], took),
                 _weighted(trace.device.occupancies, facts[mine], took, 0.01),
-                bool(uses_cores[mine[0]]),
+                bool(uses_cores[mine[0]]) if launched.knows_tensor_cores else None,
             )
         )
     return tuple(sorted(found, key=lambda row: -row.total_ns))

@@ -274,7 +274,9 @@ def _devices(trace: TraceColumns, launched: Launches, tree: ScopeTree, start: in
                 int((ends - starts).sum()),
                 _efficiency(starts, ends, trace.device.blocks_per_sm[facts], start, end),
                 _occupancy(starts, ends, trace.device.occupancies[facts], start, end),
-                int(launched.durations[of_operators & launched.uses_tensor_cores].sum()) / known if known else None,
+                int(launched.durations[of_operators & launched.uses_tensor_cores].sum()) / known
+                if known and launched.knows_tensor_cores
+                else None,
             )
         )
     return tuple(found)

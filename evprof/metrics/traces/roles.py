@@ -55,12 +55,18 @@ _ROLES = {
     "gpu_memset": MEMSET,
 }
 
-COLLECTIVES = frozenset(
-    f"{library}:{what}"
-    for library in ("nccl", "gloo")
-    for what in ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
-)
-"""Names of what ranks do together."""
+_COLLECTIVES = ("nccl:", "rccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:")
+"""The libraries through which ranks exchange data, before the names of what they do."""
+
+_WITHOUT_FIGURES = frozenset({"trace", "fwdbwd", "overhead", "cpu_instant_event", "async_npu", "user"})
+"""Categories that stand in no table."""
+
+
+def unknown_slices(texts: Sequence[str], categories: Codes) -> int:
+    """How many slices have a category that is not known here, so that no figure includes them."""
+    is_unknown = text_mask(texts, lambda text: text.lower() not in _ROLES and text.lower() not in _WITHOUT_FIGURES)
+    return int(is_unknown[categories].sum()) if len(categories) else 0
+
 
 STEP_PREFIX = "ProfilerStep#"
 
@@ -70,7 +76,7 @@ def slice_roles(texts: Sequence[str], categories: Codes, names: Codes) -> npt.ND
     roles = by_category[categories]
     is_step = text_mask(texts, lambda name: name.startswith(STEP_PREFIX) and name[len(STEP_PREFIX) :].isdecimal())
     is_loader = text_mask(texts, _is_loader)
-    is_shared = text_mask(texts, COLLECTIVES.__contains__)
+    is_shared = text_mask(texts, lambda name: name.startswith(_COLLECTIVES))
     for mask, among, role in (
         (is_step, (OPERATOR, ANNOTATION), STEP),
         (is_loader, (OPERATOR, ANNOTATION), DATA_LOADER),

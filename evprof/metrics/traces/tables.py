@@ -48,7 +48,7 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
     "text": lambda value: str(value or NOTHING),
     "count": lambda value: NOTHING if value is None else f"{value:,}",
     "ratio": lambda value: NOTHING if value is None else f"{value:,.2f}",
-    "flag": lambda value: "yes" if value else "no",
+    "flag": lambda value: NOTHING if value is None else "yes" if value else "no",
     "time": time_of,
     "change": _change,
     "share": share_text,
