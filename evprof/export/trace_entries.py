@@ -56,7 +56,9 @@ def run_entries(run: RunLog, zero_ns: int, place: TracePlace, left_out: Counter[
     entries += _thread_names(place, slices, threads, {entry["tid"] for entry in shown if entry["ph"] == "i"})
     if place.step is not None:
         name = f"ProfilerStep#{place.step}"
-        whole = Slice(STEPS_THREAD, "steps", name, "user_annotation", 0, length_ns, {"run": run.run_id})
+        # Samplers may look on after the run's end, which is no part of the step.
+        end_ns = length_ns if run.info.end_ns is None else run.info.end_ns - zero_ns
+        whole = Slice(STEPS_THREAD, "steps", name, "user_annotation", 0, end_ns, {"run": run.run_id})
         entries.append(drawn.slice(whole, STEPS_THREAD))
     entries += drawn.slices(slices, threads, flows_of(run, slices))
     return entries + shown, length_ns

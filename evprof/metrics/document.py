@@ -159,8 +159,10 @@ def _alternatives(record: AlternativesRecord) -> list[dict[str, Any]]:
 
 
 def metrics_document(run: RunLog) -> dict[str, float | int | None]:
+    # No file of a server measures the load.
+    basis = stages.END_TO_END if run.info.imported is None else stages.WITHOUT_LOAD
     return {
-        "time_to_first_token_ms": decoding.time_to_first_token_ms(run),
+        "time_to_first_token_ms": decoding.time_to_first_token_ms(run, basis),
         "inter_token_latency_ms": decoding.inter_token_latency_ms(run),
         "input_sequence_length": decoding.input_length(run),
         "output_sequence_length": decoding.answer_length(run)

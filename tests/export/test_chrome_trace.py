@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evprof.core.records import BEGIN, SETTLED, RoundRecord, SpanRecord, TokenRecord
+from evprof.core.records import BEGIN, SETTLED, MemoryRecord, RoundRecord, SpanRecord, TokenRecord
 from evprof.core.run_info import ImportedFacts, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.export.chrome_trace import THREADS, left_out_sentences
+from evprof.export.trace_entries import TracePlace, run_entries
 from evprof.export.trace_slices import nested_tracks
 from evprof.metrics.document import run_document
 from exported import chrome_trace
@@ -171,6 +172,14 @@ def test_times_count_from_the_runs_zero_in_microseconds(speculative_run: RunLog)
     assert rounds[1]["args"]["hidden"] is True
     phases = [entry for entry in of_kind(document, "X") if entry["cat"] == "phase"]
     assert [(entry["name"], entry["ts"]) for entry in phases[:3]] == [("draft", 60), ("verify", 80), ("rollback", 100)]
+
+
+def test_a_step_ends_with_its_run_and_not_with_the_last_sample(build_runs) -> None:
+    info = RunInfo(3, 3, 0, "target", "target", start_ns=ZERO, end_ns=ZERO + 1_000_000)
+    (run,) = build_runs((info, [MemoryRecord(3, ZERO + 9_000_000, 10_000, -1)]))
+    entries, _ = run_entries(run, ZERO, TracePlace(1, step=1), Counter())
+    (step,) = (entry for entry in entries if entry["name"] == "ProfilerStep#1")
+    assert (step["ts"], step["dur"]) == (0, 1_000)
 
 
 def test_arguments_hold_tensors_even_of_one_name_and_tokens_as_they_are(speculative_run: RunLog) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from types import ModuleType
@@ -71,6 +72,10 @@ def test_a_request_has_the_figures_of_its_benchmark(serving_shapes: ModuleType, 
     assert decoding.token_gaps_ms(run) == pytest.approx([11.0, 12.5, 11.8])
     assert (decoding.input_length(run), decoding.output_length(run)) == (512, 4)
     assert run.info.cell == "example/video-7b, vLLM, at most 2 at once · result.json"
+    assert session_document([run])["runs"][0]["metrics"]["time_to_first_token_ms"] == pytest.approx(81.0)
+    write_export([Source(summary.session, runs)], "csv", tmp_path / "tables")
+    written = list(csv.DictReader((tmp_path / "tables" / "runs.csv").read_text(encoding="utf-8").splitlines()))
+    assert float(written[0]["time_to_first_token_ms"]) == pytest.approx(81.0)
     (facts,) = session.facts["imports"]
     assert facts["config"]["model_id"] == "example/video-7b"
 
