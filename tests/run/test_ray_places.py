@@ -6,13 +6,16 @@ import contextlib
 import ipaddress
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import psutil
 import pytest
@@ -20,12 +23,15 @@ import pytest
 import driven_suites
 from driven_suites import Listening, plan_of, runs_of
 from evprof.core.errors import UserError
+from evprof.core.files.held_file import HeldFile
 from evprof.core.records import STREAMS
 from evprof.core.run_info import CANCELLED, ENGINE_SESSION, FAILED, FINISHED, PLACE
 from evprof.core.run_log import RunBook
 from evprof.metrics.configurations.gathering import last_attempts
+from evprof.run.places import ray_cluster, ray_places
 from evprof.run.places.place import SeatTerms
 from evprof.run.places.ray_cluster import LOCAL, RayCluster
+from evprof.run.places.ray_places import PlaceRoom, RayPlaces
 from evprof.run.suites.plan import SuitePlan
 from evprof.run.suites.suite import MOST_LOSSES, SuiteEnd
 from processes_below import command_lines
@@ -42,13 +48,14 @@ def cluster() -> Iterator[RayCluster]:
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     with RayCluster(LOCAL, said.append, cpus=2) as found:
         folder = _ray_folder()
+        assert (folder.parent.name.rpartition("-")[0], folder.parent.stat().st_mode & 0o077) == ("evprof-ray", 0)
         assert said == ["Ray of this machine alone, which listens to nobody else"]
         yield found
         started = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
         assert started
     _, left = psutil.wait_procs(started, timeout=20)
     assert [child for child in left if child.status() != psutil.STATUS_ZOMBIE] == []
-    assert not folder.exists()
+    assert not folder.parent.exists()
 
 
 def _ray_folder() -> Path:
@@ -191,6 +198,57 @@ def test_the_first_ctrl_c_keeps_what_was_measured_and_resuming_measures_the_rest
 
 
 @pytest.mark.whole
+class FakeRay:
+    """A cluster whose questions stay open, and whose nodes are alive while they are listed."""
+
+    exceptions = SimpleNamespace(RayError=RuntimeError)
+
+    def __init__(self, *alive: str) -> None:
+        self.alive = list(alive)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeID": node, "Alive": node in self.alive} for node in ("a", "b")]
+
+    def wait(self, questions: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+        return [], questions
+
+    def kill(self, _: Any) -> None: ...
+
+
+def test_places_of_a_dead_machine_are_given_up_and_without_any_the_suite_ends(monkeypatch):
+    monkeypatch.setattr(ray_places, "NODES_S", 0.0)
+    ray, said = FakeRay("a", "b"), list[str]()
+    places = RayPlaces(ray, [MagicMock, MagicMock], [PlaceRoom(node, node, 0, 1) for node in "ab"], said.append)
+    looks = iter(range(1_000))
+
+    def look() -> None:
+        if next(looks) in (10, 20):
+            ray.alive.pop(0)
+
+    def wait() -> None:
+        while places.next_ended(look) is None:
+            pass
+
+    with pytest.raises(UserError, match="No machine of the cluster is left; what was measured is kept"):
+        wait()
+    assert [line.partition(" is given up")[0] for line in said] == ["a", "b"]
+
+
+def test_what_a_killed_program_left_is_swept(tmp_path):
+    for name in ("evprof-ray-killed", "evprof-ray-begun", "other"):
+        (tmp_path / name).mkdir()
+    for name in ("evprof-ray-killed", "other"):
+        (tmp_path / name / "lock").touch()
+    orphan = subprocess.Popen([sys.executable, "-c", "input()", str(tmp_path / "evprof-ray-killed" / "r")], stdin=-1)
+    (tmp_path / "evprof-ray-alive").mkdir()
+    with HeldFile(tmp_path / "evprof-ray-alive" / "lock"):
+        ray_cluster._sweep(tmp_path)
+        assert sorted(os.listdir(tmp_path)) == ["evprof-ray-alive", "evprof-ray-begun", "other"]
+    assert orphan.wait(10) == -signal.SIGKILL
+    assert orphan.stdin is not None
+    orphan.stdin.close()
+
+
 def test_nothing_listens_beyond_the_loopback_address(cluster):
     slots = cluster.slots(1, on_gpus=False)
     assert len(slots) == 2

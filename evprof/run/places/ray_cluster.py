@@ -18,7 +18,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from evprof.core.errors import UsageError, UserError
+from evprof.core.files.held_file import HeldFile, is_held
 from evprof.core.installation import how_to_add
 from evprof.core.protocols import Closing
 from evprof.core.units import count_text
@@ -35,7 +38,11 @@ _OWN_SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
 
 _LOOPBACK = "127.0.0.1"
 
-_ANSWER_S = 5.0
+_ANSWER_S, _TASK_S = 5.0, 120.0
+"""Most seconds until a head answers, and until a machine has answered a question."""
+
+_FOLDERS, _LOCK = "evprof-ray-", "lock"
+"""How the folders of our own clusters are called, and the file in them that a living program holds."""
 
 T = TypeVar("T")
 
@@ -94,8 +101,11 @@ class RayCluster(Closing):
         return ray
 
     def _start(self, say: Callable[[str], None], cpus: int | None) -> Any:
-        folder = tempfile.mkdtemp(prefix="evprof-ray-", dir=_short_folder())
+        _sweep(Path(_short_folder() or tempfile.gettempdir()))
+        # Ray opens its folder to all users of the machine; the one around it is the user's own.
+        folder = tempfile.mkdtemp(prefix=_FOLDERS, dir=_short_folder())
         self._held.callback(shutil.rmtree, folder, ignore_errors=True)
+        self._held.enter_context(HeldFile(Path(folder) / _LOCK))
         os.environ.update({**_OWN_SETTINGS, "RAY_AUTH_TOKEN": _own_token()})
         ray = _ray()
         self._held.enter_context(_no_cluster())
@@ -109,7 +119,7 @@ class RayCluster(Closing):
                     log_to_driver=False,
                     configure_logging=False,
                     _node_ip_address=_LOOPBACK,
-                    _temp_dir=folder,
+                    _temp_dir=os.path.join(folder, "r"),
                 )
         except Exception as error:  # noqa: BLE001 - Ray raises bare ones where its own processes do not start
             ray.shutdown()
@@ -145,7 +155,7 @@ class RayCluster(Closing):
         """What a function answers on the slot's machine, in a process of its own. Raises its UserError."""
         task = self._ray.remote(num_cpus=0, num_gpus=slot.gpus, max_calls=1, max_retries=0)(_answered)
         try:
-            answer, error = self._ray.get(task.options(**self._on(slot)).remote(function, words))
+            answer, error = self._ray.get(task.options(**self._on(slot)).remote(function, words), timeout=_TASK_S)
         except self._ray.exceptions.RayError as failure:
             raise UserError(f"{slot.host}: {reason_of(failure)}; is the same evprof installed there?") from None
         if error is not None:
@@ -166,7 +176,7 @@ class RayCluster(Closing):
             )
             return partial(actor.remote, *words)
 
-        return RayCrew(self._ray, [starter(slot) for slot in slots])
+        return RayCrew(self._ray, [starter(slot) for slot in slots], slots)
 
     def elsewhere(self, slots: Sequence[PlaceRoom]) -> list[PlaceRoom]:
         return list({slot.node_id: slot for slot in reversed(slots) if slot.node_id != self._here}.values())
@@ -243,6 +253,20 @@ def _dashboard(found: Any) -> str:
 def _short_folder() -> str | None:
     """Where Ray's sockets may lie, whose paths have 107 letters at most."""
     return "/tmp" if len(tempfile.gettempdir()) > 24 and os.path.isdir("/tmp") else None
+
+
+def _sweep(parent: Path) -> None:
+    """Ends the processes and removes the folders that killed programs of this user left in `parent`."""
+    for folder in parent.glob(f"{_FOLDERS}*"):
+        with contextlib.suppress(OSError, psutil.Error):
+            is_ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+            # Without a lock yet, another program is making it at this moment.
+            if not is_ours or not (folder / _LOCK).exists() or is_held(folder / _LOCK):
+                continue
+            for process in psutil.process_iter(["cmdline"]):
+                if any(str(folder) in word for word in process.info["cmdline"] or ()):
+                    process.kill()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -28,6 +28,9 @@ LOOK_S = 0.05
 SLOW_START_S = 30.0
 """After so long without a place a person is told what is waited for."""
 
+NODES_S = 5.0
+"""Between two looks at which nodes are alive."""
+
 MOST_STARTS = 3
 """Attempts to put a place on a machine in a row before the place is given up."""
 
@@ -52,9 +55,12 @@ class ActorAnswer:
 class RayActors:
     """Actors by number, each asked one thing at a time. One that is lost is replaced, MOST_STARTS times in a row."""
 
-    def __init__(self, ray: Any, starters: Sequence[Callable[[], Any]]) -> None:
+    def __init__(self, ray: Any, starters: Sequence[Callable[[], Any]], nodes: Sequence[str]) -> None:
+        """`nodes`: the id of the node on which each actor runs."""
         self._ray = ray
         self._starters = starters
+        self._nodes = nodes
+        self._nodes_at = time.monotonic() + NODES_S
         self._actors = [start() for start in starters]
         self._starts = [1] * len(starters)
         self._asked: dict[Any, int] = {}
@@ -80,16 +86,32 @@ class RayActors:
     def next_answer(self) -> ActorAnswer | None:
         ready, _ = self._ray.wait(list(self._asked), num_returns=1, timeout=LOOK_S)
         if not ready:
-            return None
+            return self._on_dead_node()
         number = self._asked.pop(ready[0])
         try:
             value = self._ray.get(ready[0])
         except self._ray.exceptions.RayError as error:
             self._starts[number] += 1
-            self._actors[number] = self._starters[number]() if self._starts[number] <= MOST_STARTS else None
+            is_replaced = self._starts[number] <= MOST_STARTS and self._nodes[number] in self._alive()
+            self._actors[number] = self._starters[number]() if is_replaced else None
             return ActorAnswer(number, lost=f"its worker was lost ({reason_of(error).rstrip('.')})")
         self._starts[number] = 0
         return ActorAnswer(number, value)
+
+    def _alive(self) -> set[str]:
+        return {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+
+    def _on_dead_node(self) -> ActorAnswer | None:
+        """Gives up an actor whose node is dead: Ray would keep the question for ever. Looks every NODES_S."""
+        if time.monotonic() < self._nodes_at:
+            return None
+        self._nodes_at, alive = time.monotonic() + NODES_S, self._alive()
+        for question, number in self._asked.items():
+            if self._nodes[number] not in alive:
+                del self._asked[question]
+                self._actors[number] = None
+                return ActorAnswer(number, lost="its machine does not answer any more")
+        return None
 
     def close(self) -> None:
         for actor in self._actors:
@@ -103,7 +125,7 @@ class RayPlaces:
     def __init__(
         self, ray: Any, starters: Sequence[Callable[[], Any]], slots: Sequence[PlaceRoom], say: Callable[[str], None]
     ) -> None:
-        self._actors = RayActors(ray, starters)
+        self._actors = RayActors(ray, starters, [slot.node_id for slot in slots])
         self._names = [slot.host for slot in slots]
         self._say = say
         self._is_stopping = False
@@ -198,8 +220,8 @@ class Done(Generic[T]):
 class RayCrew:
     """Actors with `carry_out(task)` and `stop()`. A task whose actor is lost goes to another."""
 
-    def __init__(self, ray: Any, starters: Sequence[Callable[[], Any]]) -> None:
-        self._actors = RayActors(ray, starters)
+    def __init__(self, ray: Any, starters: Sequence[Callable[[], Any]], slots: Sequence[PlaceRoom]) -> None:
+        self._actors = RayActors(ray, starters, [slot.node_id for slot in slots])
 
     def done(self, tasks: Sequence[T], stop: StopFlag) -> Iterator[Done[T] | None]:
         """The result of each task in the order they end, and None every LOOK_S.
