@@ -80,6 +80,28 @@ def test_a_request_has_the_figures_of_its_benchmark(serving_shapes: ModuleType, 
     assert facts["config"]["model_id"] == "example/video-7b"
 
 
+def test_an_invalid_gap_costs_the_decoding_and_not_the_first_token(serving_shapes: ModuleType, tmp_path: Path) -> None:
+    content = serving_shapes.vllm_serving(fails=False)
+    del content["latencies"]
+    content["itls"][0][0] = None
+    _, _, runs = imported(tmp_path, content)
+    assert decoding.time_to_first_token_ms(runs[0], LOAD) == pytest.approx(81.0)
+    assert stages.stage_ms(runs[0], "decode") is None
+    assert stages.stage_ms(runs[1], "decode") is not None
+
+
+def test_an_answer_that_was_not_timed_did_not_fail(serving_shapes: ModuleType, tmp_path: Path) -> None:
+    content = serving_shapes.vllm_serving()
+    for key in ("ttfts", "latencies"):
+        content[key] = [0.0] * len(content[key])
+    content["itls"] = [[] for _ in content["itls"]]
+    summary, _, runs = imported(tmp_path, content)
+    assert (summary.runs, summary.files[0].failed) == (4, 1)
+    assert [run.info.status for run in runs] == [FINISHED] * 3 + [FAILED]
+    assert [decoding.output_length(run) for run in runs[:3]] == content["output_lens"][:3]
+    assert decoding.time_to_first_token_ms(runs[0], LOAD) is None
+
+
 def test_what_nobody_knows_of_a_served_model_is_not_told(serving_shapes: ModuleType, tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, serving_shapes.vllm_serving())
     document = session_document(runs[:1])["runs"][0]

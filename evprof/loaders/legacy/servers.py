@@ -99,14 +99,19 @@ class TimeCheck:
     def answer(
         self, first_ms: float | None, total_ms: float | None, gaps_ms: Sequence[float] | None, tokens: int | None
     ) -> AnswerTimes | None:
-        """The answer's times; None without any. Without a latency the answer ends with its last piece.
+        """The answer's times, none of an answer that was not timed; None without an answer.
+
+        Without a latency the answer ends with its last piece.
 
         A first token of 0 ms was not timed. A first token that came with all others has no time of its own.
         """
         if total_ms is None and first_ms:
+            if gaps_ms is None and tokens != 1:
+                # Only the beginning of the answer is known.
+                return AnswerTimes((Interval(FIRST, BEFORE, first_ms, TARGET),), has_first_token_time=True)
             total_ms = first_ms + sum(gaps_ms or ())
         if not total_ms:
-            return None
+            return None if tokens is None else AnswerTimes(())
         if first_ms and first_ms > total_ms:
             self.tell("the first token comes after the last one, and has no time therefore")
             first_ms = None
@@ -330,8 +335,8 @@ def _request_error(raw: Mapping[str, Any]) -> str | None:
     error = raw.get("errors")
     if isinstance(error, str) and (text := error.strip()):
         return text.splitlines()[-1].strip() if text.startswith("Traceback") else text
-    # A failed request has zeros from before it was sent.
-    measured = [finite(raw.get(key)) for key in ("ttfts", "latencies") if key in raw]
+    # A failed request has zeros from before it was sent. One that was not timed has an answer.
+    measured = [finite(raw.get(key)) for key in ("ttfts", "latencies", "output_lens") if key in raw]
     return None if any(measured) else NO_REASON
 
 
