@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import signal
 import sys
+import threading
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -53,7 +55,20 @@ def _carry_out(words: list[str]) -> int:
 
         if words[0] in HIDDEN:
             return HIDDEN[words[0]](words[1:])
+    _end_as_interrupted()
     return run_words(words)
+
+
+def _end_as_interrupted() -> None:
+    """A request to end (SIGTERM, SIGQUIT) and a closed terminal (SIGHUP) act as Ctrl-C, which keeps what was measured.
+
+    A signal that is ignored, such as SIGHUP under nohup, stays ignored.
+    """
+    is_main = threading.current_thread() is threading.main_thread()  # only it receives signals
+    for name in ("SIGTERM", "SIGQUIT", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has one of them
+        if is_main and number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def _code_after(error: BaseException, words: list[str]) -> int:

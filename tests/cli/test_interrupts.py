@@ -32,9 +32,10 @@ def start(tmp_path: Path, wait_until: Callable[..., None], is_deaf: bool) -> tup
     return process, path
 
 
-def test_the_first_stops_and_keeps(tmp_path: Path, wait_until: Callable[..., None]) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_the_first_stops_and_keeps(tmp_path: Path, wait_until: Callable[..., None], name: str) -> None:
     process, path = start(tmp_path, wait_until, is_deaf=False)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(getattr(signal, name))
     output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     (run,) = json.loads(output)["runs"]
