@@ -6,6 +6,7 @@ Knows nothing of Markdown, HTML or Qt, which escape what comes out of here in th
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Iterable
 
@@ -13,9 +14,9 @@ MOST_CHARACTERS = 20_000
 """Of one text: a page of a report is for people."""
 
 _HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, tab and newline apart
-    "\u061c\u200b\u200e\u200f\u202a-\u202e\u2028\u2029\u2060-\u2069\ufeff"  # direction marks and what has no width
-    "\ud800-\udfff\ufffe\uffff\U000e0000-\U000e007f]"  # half characters, no characters, tags
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u180e\u3164\uffa0"  # controls but tab and newline; fillers
+    "\u061c\u200b\u200e\u200f\u202a-\u202e\u2028\u2029\u2060-\u206f\ufeff"  # direction marks and what has no width
+    "\ud800-\udfff\ufffe\uffff\U000e0000-\U000e007f\U000e0100-\U000e01ef]"  # half and no characters, tags
 )
 
 
@@ -24,10 +25,27 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
+def escaped(text: str) -> str:
+    """JSON text with every hidden character as an escape of JSON: a terminal obeys some of them."""
+    return _HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+_GUARDED = ("=", "+", "-", "@", "\t", "\r", "'")
+"""How a text begins that a spreadsheet takes for a formula; and the guard itself, so that it can be taken off again."""
+
+
+def guarded(text: str) -> str:
+    """`text` with an apostrophe before what a spreadsheet would compute."""
+    return f"'{text}" if text.startswith(_GUARDED) else text
+
+
+def unguarded(text: str) -> str:
+    """The inverse of `guarded`; a text that merely begins with an apostrophe stays."""
+    return text[1:] if text.startswith("'") and text[1:].startswith(_GUARDED) else text
+
+
 def plain(text: str, most: int = MOST_CHARACTERS) -> str:
     """`visible` text, cut after `most` with a note."""
-    if len(text) <= most and text.isprintable():
-        return text
     # Cut first: a text may be of any length.
     shown = visible(text[:most].replace("\r\n", "\n"))
     if len(text) <= most:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from evprof.core.files.whole_file import whole_file
 from evprof.core.records import COVERS, STAGES, PowerRecord
 from evprof.core.run_log import RunLog
+from evprof.core.texts import guarded
 from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.figures import ENERGY, FIGURES, figure_of
 from evprof.metrics.comparison.figures import READERS
@@ -90,19 +91,12 @@ def write_rows(rows: Iterable[Row], stream: TextIO, columns: Sequence[str]) -> N
     _writer(stream, columns).writerows(map(plain_row, rows))
 
 
-_GUARDED = ("=", "+", "-", "@", "\t", "\r", "'")
-"""How a text begins that a spreadsheet takes for a formula; and the guard itself, so that it can be taken off again."""
-
-
 def plain_row(row: Row) -> Row:
     """The row with its texts guarded: an apostrophe stands before what a spreadsheet would compute.
 
     Taking one leading apostrophe off every text gives the texts back. Numbers stay as they are.
     """
-    return {
-        key: f"'{value}" if isinstance(value, str) and value.startswith(_GUARDED) else value
-        for key, value in row.items()
-    }
+    return {key: guarded(value) if isinstance(value, str) else value for key, value in row.items()}
 
 
 # Items of tables.

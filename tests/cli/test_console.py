@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import json
 import os
 import struct
 import sys
@@ -54,6 +55,14 @@ def test_control_characters_and_markup_of_names_are_shown() -> None:
     console.table([("name",), ("[red]a\x1b[2J\u202e",)])
     console.line(("[b]c\x1b", "bold"))
     assert stream.getvalue() == "name\n[red]a⟨U+001B⟩[2J⟨U+202E⟩\n[b]c⟨U+001B⟩\n"
+
+
+def test_a_document_has_no_character_that_a_terminal_obeys() -> None:
+    stream, document = io.StringIO(), {"name": "a\x9b31m\u202e\u200b\U000e0001 é\n"}
+    Console(stream, is_json=True).document(document)
+    assert json.loads(stream.getvalue()) == document
+    assert not set("\x9b\u202e\u200b\U000e0001") & set(stream.getvalue())
+    assert "é" in stream.getvalue()
 
 
 def test_facts_are_lines_of_name_and_value() -> None:

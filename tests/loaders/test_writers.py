@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import pickletools
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evprof.core.errors import UserError
@@ -276,6 +277,7 @@ def test_odd_sizes_are_extended_and_sizes_must_agree(tmp_path: Path) -> None:
     duration=st.none() | st.integers(1, 2**40),
     offset=st.integers(-(2**40), 2**40),
 )
+@example(prompt="=cmd|calc", reference="'tis", start=None, duration=None, offset=0)
 def test_a_list_reads_back_as_the_same_samples(*, prompt, reference, start, duration, offset, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir(exist_ok=True)
     for name in ("a/e.npy", "v.mp4", "times.txt", "map.h5"):
@@ -292,6 +294,8 @@ def test_a_list_reads_back_as_the_same_samples(*, prompt, reference, start, dura
         rectify_path=str(tmp_path / "map.h5"),
     )
     write_manifest(tmp_path / "manifest.csv", [sample])
+    with (tmp_path / "manifest.csv").open(encoding="utf-8", newline="") as stream:
+        assert not any(cell.startswith(("=", "@", "+")) for row in csv.reader(stream) for cell in row)
     found = read_manifest(tmp_path / "manifest.csv")
     assert list(found.samples) == [sample]
     assert str(tmp_path) not in (tmp_path / "manifest.csv").read_text(encoding="utf-8")

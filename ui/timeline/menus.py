@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QImage, QPainter
 from PySide6.QtWidgets import QMenu, QWidget
 
-from evprof.core.texts import one_line
+from evprof.core.texts import guarded, one_line
 from evprof.core.vocabulary.modes import mode_of
 from evprof.session.facts import Mark
 from evprof.view.timescale import time_text
@@ -27,8 +27,9 @@ Line = Sequence[str]
 
 
 def copy_table(lines: Sequence[Line]) -> None:
-    """Copies lines as tab-separated text."""
-    QGuiApplication.clipboard().setText("".join("\t".join(map(one_line, line)) + "\n" for line in lines))
+    """Copies lines as tab-separated text, for spreadsheets that compute nothing of it."""
+    rows = ("\t".join(guarded(one_line(cell)) for cell in line) for line in lines)
+    QGuiApplication.clipboard().setText("".join(f"{row}\n" for row in rows))
 
 
 def picture_of(widget: QWidget) -> QImage:

@@ -11,7 +11,7 @@ from evprof.cli.terminal.tables import print_rows
 from evprof.core.records import STAGES, BatchRow
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
-from evprof.core.texts import plain
+from evprof.core.texts import one_line, plain
 from evprof.core.units import ms_from_ns, ms_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.comparison.differences import difference_of, pairs_side_by_side
@@ -134,8 +134,8 @@ def heading(run: RunLog) -> str:
     info = run.info
     model = info.models.get(info.role)
     where = f" · {model.dtype} on {model.device}" if model and model.device else ""
-    place = f"{model.name}{where}" if model else info.role
-    name = f"run {info.run_id}" + (f" “{plain(info.name)}”" if info.name else "")
+    place = f"{one_line(model.name)}{where}" if model else info.role
+    name = f"run {info.run_id}" + (f" “{one_line(info.name)}”" if info.name else "")
     status = info.status if not info.repeat else f"{info.status} (repeat {info.repeat + 1})"
     return " · ".join([name, info.mode, place, *info.marks, status])
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TextIO
 
-from evprof.core.texts import visible
+from evprof.core.texts import escaped, visible
 from evprof.core.units import bytes_text, number_text
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ class Console:
             self.wrapped(sentence, "  ", "    ")
 
     def document(self, document: Mapping[str, Any]) -> None:
-        json.dump(document, self.output, indent=2, ensure_ascii=False, allow_nan=False)
-        self.output.write("\n")
+        self.output.write(escaped(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)) + "\n")
         self.output.flush()
 
     def note(self, text: str) -> None:

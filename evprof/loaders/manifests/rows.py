@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from evprof.core.errors import UserError
+from evprof.core.texts import unguarded
 from evprof.loaders.manifests.cells import shown
 from evprof.loaders.paths import opened_file, reason
 
@@ -124,7 +125,7 @@ def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[str, str]]:
                 number += 1
                 if any(cell.strip() for cell in cells[len(header) :]):
                     raise UserError(f"{path}: row {number} has more cells than there are columns; quote its commas.")
-                yield {name: cell for name, cell in zip(header, cells, strict=False) if name}
+                yield {name: unguarded(cell) for name, cell in zip(header, cells, strict=False) if name}
         except UnicodeError:
             raise UserError(f"{path}: is not UTF-8 text near row {number + 1}; save it as UTF-8.") from None
         except csv.Error as error:

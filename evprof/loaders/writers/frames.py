@@ -11,6 +11,7 @@ from pathlib import Path
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_file, whole_folder
 from evprof.core.sample import Sample
+from evprof.core.texts import guarded
 from evprof.loaders.pictures.png import encode_png
 from evprof.loaders.pictures.render import Picture
 
@@ -66,7 +67,7 @@ def write_manifest(path: Path, samples: Iterable[Sample]) -> None:
     with whole_file(path) as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(kept)
-        writer.writerows(zip(*(columns[name] for name in kept), strict=True))
+        writer.writerows(map(guarded, cells) for cells in zip(*(columns[name] for name in kept), strict=True))
 
 
 def _place(path: str | None, folder: Path) -> str:
