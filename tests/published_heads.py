@@ -105,9 +105,14 @@ def eagle3(
     choices: int | None = None,
     layout: str = "eagle3",
     own_embeddings: bool = False,
+    has_head: bool = True,
+    nests: bool = False,
     **flags: Any,
 ) -> Written:
-    """As SafeAILab and SpecForge save EAGLE-3, or speculators. `reads` are layers by what enters them."""
+    """As SafeAILab and SpecForge save EAGLE-3, or speculators. `reads` are layers by what enters them.
+
+    Without `has_head` it is the target's, or its own embeddings where they are tied; `nests`: vLLM's place of flags.
+    """
     config, hidden, rows = layer_config(target), target.hidden_size, target.vocab_size
     is_speculators = layout == "speculators-eagle3"
     layer = "layers.0." if is_speculators else "midlayer."
@@ -122,10 +127,14 @@ def eagle3(
     }
     if flags.get("fc_norm"):
         shapes |= {f"fc_norm.{number}.weight": (hidden,) for number in range(len(reads))}
+    if flags.get("use_aux_norm"):
+        shapes |= {f"aux_norm_{name}.weight": (hidden,) for name in ("low", "mid", "high")}
     if flags.get("norm_before_fc"):
         shapes["input_norm.weight"] = (len(reads) * hidden,)
     if own_embeddings:
         shapes["embed_tokens.weight"] = (rows, hidden)
+    if not has_head:
+        del shapes["lm_head.weight"]
     tensors = _draw(shapes, seed)
     if choices is not None:
         chosen = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))[:choices].sort().values
@@ -151,9 +160,9 @@ def eagle3(
         told = {
             **config,
             "architectures": ["LlamaForCausalLMEagle3"],
-            "draft_vocab_size": count,
-            "eagle_config": {"eagle_aux_hidden_state_layer_ids": outputs},
-            **flags,
+            "draft_vocab_size": count if has_head else None,
+            "eagle_config": {"eagle_aux_hidden_state_layer_ids": outputs, **(flags if nests else {})},
+            **({} if nests else flags),
         }
     return Written(folder, told, tensors, reads, flags)
 
@@ -183,7 +192,8 @@ class Reference:
         self.config = written.config.get("transformer_layer_config", written.config)
         self.is_eagle3 = bool(written.reads)
         self.sees_pictures = written.config.get("model_type") == "llava"
-        self.feeds_normed = "speculators_model_type" in written.config and bool(self.flags.get("norm_output"))
+        # SGLang's and vLLM's llama_eagle3: the head is always normed; `norm_output` chooses what is fed on.
+        self.feeds_normed = bool(self.flags.get("norm_output"))
 
     def states(self, ids: torch.Tensor) -> torch.Tensor:
         """Of ids [S] what the head takes of the target, [S, H]."""
@@ -203,6 +213,11 @@ class Reference:
         read = [read[layer] for layer in self.reads]
         if self.flags.get("fc_norm"):
             read = [_norm(state, self.tensors[f"fc_norm.{number}.weight"]) for number, state in enumerate(read)]
+        if self.flags.get("use_aux_norm"):
+            names = ("low", "mid", "high")
+            read = [
+                _norm(state, self.tensors[f"aux_norm_{name}.weight"]) for name, state in zip(names, read, strict=True)
+            ]
         joined = torch.cat(read, dim=-1)
         if self.flags.get("norm_before_fc"):
             joined = _norm(joined, self.tensors["input_norm.weight"])
@@ -258,9 +273,12 @@ class Reference:
         """The target's id of the likeliest token after a guess [H]."""
         if not self.is_eagle3:
             return int(self.target.lm_head(guess).argmax())
-        bare = self.feeds_normed or self.flags.get("norm_output") is False
-        normed = guess if bare else _norm(guess, self.tensors["norm.weight"])
-        chosen = int((self.tensors["lm_head.weight"] @ normed).argmax())
+        normed = guess if self.feeds_normed else _norm(guess, self.tensors["norm.weight"])
+        head = self.tensors.get("lm_head.weight")
+        if head is None:
+            is_tied = self.config.get("tie_word_embeddings")
+            head = self.tensors["embed_tokens.weight"] if is_tied else self.target.lm_head.weight
+        chosen = int((head @ normed).argmax())
         added = self.tensors.get("d2t")
         return chosen if added is None else chosen + int(added[chosen])
 

@@ -53,7 +53,6 @@ class Eagle3Form:
     norm_before_fc: bool = False
     fc_norm: bool = False
     feeds_normed: bool = False
-    norms_head: bool = True
 
 
 class Eagle1Head(FollowingHead):
@@ -131,8 +130,7 @@ class Eagle3Head(FollowingHead):
         return self._normed(hidden, self.norm) if self.form.feeds_normed else hidden
 
     def logits(self, guesses: torch.Tensor, target: LlamaDecoder) -> torch.Tensor:
-        is_bare = self.form.feeds_normed or not self.form.norms_head
-        own: torch.Tensor = self.lm_head(guesses if is_bare else self._normed(guesses, self.norm))
+        own: torch.Tensor = self.lm_head(guesses if self.form.feeds_normed else self._normed(guesses, self.norm))
         if self.target_ids is None and own.shape[-1] == target.rows:
             return own
         # The least number, not minus infinity, which would make nothing of nothing in an entropy.
@@ -160,6 +158,9 @@ _EAGLE3_TOP = {"fc.weight": ("fc.weight",), "norm": ("norm.weight",), "lm_head.w
 
 _JOINING = {"speculators-eagle": "fusion_fc"}
 
+_AUX_NORMS = ("aux_norm_low.weight", "aux_norm_mid.weight", "aux_norm_high.weight")
+"""SGLang's names of `fc_norm.0` to `fc_norm.2`."""
+
 _LAYER_NAMES = ("layers.0.", "midlayer.", "transformer.")
 _WRITTEN_LAYER = {False: "layers.0.", True: "midlayer."}
 
@@ -185,7 +186,6 @@ def load_head(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> Follow
     files = HeadFiles(info)
     check_fit(info, target.config, target.rows, name)
     config = layer_config(info)
-    weight = target.embed_tokens.weight
     head: FollowingHead
     with torch.device("meta"):
         if layout.reads == LAYERS:
@@ -195,13 +195,14 @@ def load_head(info: AdapterInfo, target: LlamaDecoder, name: str = "") -> Follow
             head = Eagle1Head(config, bias=bias, device=torch.device("meta"))
             head.sees_pictures = layout.sees_pictures
     head.window = size_of(info, "window", least=0) if "window" in info.config else None
-    head.load_state_dict(_weights(info, files, head, weight), assign=True)
+    head.embedding = _own_embeddings(info, files, target)
+    head.load_state_dict(_weights(info, files, head, target), assign=True)
+    weight = target.embed_tokens.weight
     head.rotary = type(head.rotary)(config, weight.device, weight.dtype)
     if isinstance(head, Eagle3Head):
         head.target_ids = _target_ids(info, files, head.choices, target)
     elif "lm_head.weight" in files.names:
         files.note("lm_head.weight")
-    head.embedding = _own_embeddings(info, files, target)
     files.refuse_rest(IGNORED, _FOREIGN)
     return head.requires_grad_(False).eval()
 
@@ -235,7 +236,7 @@ def eagle3_form(info: AdapterInfo, layers: int, model: str = "its target") -> Ea
     if sorted(set(reads)) != list(reads) or not 0 <= reads[0] <= reads[-1] <= layers:
         said = ", ".join(map(str, reads))
         raise UserError(f"Head {info.name} reads what enters layers {said}, and {model} has {layers} layers.")
-    flags = ("norm_before_residual", "norm_before_fc", "fc_norm", "feeds_normed", "norms_head")
+    flags = ("norm_before_residual", "norm_before_fc", "fc_norm", "feeds_normed")
     return Eagle3Form(reads, config["draft_vocabulary"], **{flag: config[flag] for flag in flags})
 
 
@@ -312,16 +313,31 @@ def _names(head: FollowingHead, layer: str, joining: str = "fc") -> dict[str, tu
     return {ours: tuple(layer + name for name in theirs) for ours, theirs in within.items()} | top
 
 
-def _weights(info: AdapterInfo, files: HeadFiles, head: FollowingHead, like: torch.Tensor) -> dict[str, torch.Tensor]:
+def _weights(info: AdapterInfo, files: HeadFiles, head: FollowingHead, target: LlamaDecoder) -> dict[str, torch.Tensor]:
     """Our names -> tensors, in the sizes of `head`."""
+    like = target.embed_tokens.weight
     layer = next((name for name in _LAYER_NAMES if any(each.startswith(name) for each in files.names)), _LAYER_NAMES[0])
     names = _names(head, layer, _JOINING.get(info.config["layout"], "fc"))
     sizes = {name: tuple(tensor.shape) for name, tensor in head.state_dict().items()}
-    rows = _rows(head)
-    return {
+    rows, shared = _rows(head), _shared_head(info, files, head, target)
+    if "aux_norm_low.weight" in files.names:
+        names["read_norm"] = _AUX_NORMS
+    return shared | {
         ours: files.joined(names[ours], rows.get(ours), shape, device=like.device, dtype=like.dtype)
         for ours, shape in sizes.items()
+        if ours not in shared
     }
+
+
+def _shared_head(
+    info: AdapterInfo, files: HeadFiles, head: FollowingHead, target: LlamaDecoder
+) -> dict[str, torch.Tensor]:
+    """The weight of an EAGLE-3 head without one in its files: its own embeddings where they are tied, or the target's
+    head where it chooses among all tokens. {} where the files hold it, or must."""
+    if not isinstance(head, Eagle3Head) or "lm_head.weight" in files.names or head.choices != info.vocabulary:
+        return {}
+    embedding = target.embed_tokens.weight if head.embedding is None else head.embedding
+    return {"lm_head.weight": (embedding if info.config.get("is_tied") else target.lm_head.weight)[: head.choices]}
 
 
 def published_tensors(head: FollowingHead, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -44,9 +44,8 @@ class HeadLayout:
     """A layout of published heads: its name `word`, its drafter `kind`, and `is_this`, which recognizes a config.json.
 
     `layer` is the key of the decoder layer ("": the top), `reads` the states of the target that it takes. `layer_step`
-    is added to a layer's number where the layout counts outputs, not inputs. `feeds_normed`: the flag `norm_output`
-    says that drafts continue from normed states, elsewhere that there is a norm before the head. `sees_pictures`: a
-    visual embedding enters the layer as it is.
+    is added to a layer's number where the layout counts outputs, not inputs. `sees_pictures`: a visual embedding
+    enters the layer as it is.
     """
 
     key: str
@@ -56,7 +55,6 @@ class HeadLayout:
     layer: str = ""
     reads: str = FINAL
     layer_step: int = 0
-    feeds_normed: bool = False
     sees_pictures: bool = False
 
 
@@ -80,7 +78,6 @@ _ALL = (
         _is_speculators("eagle3"),
         "transformer_layer_config",
         LAYERS,
-        feeds_normed=True,
     ),
     HeadLayout(
         "speculators-eagle", EAGLE, "EAGLE-1 (speculators)", _is_speculators("eagle"), "transformer_layer_config"
@@ -230,18 +227,27 @@ def _fusion(layout: HeadLayout, path: Path, values: Mapping[str, Any], rows: int
     layers = eagle.get(_LAYER_IDS, values.get(_LAYER_IDS))
     if layers is not None and not _are_layers(layers):
         raise UserError(f"{path}: {_LAYER_IDS} must be one to eight different layers, not {str(layers)[:60]}.")
-    flags = {flag: values.get(flag) for flag in ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")}
+    flags = {flag: eagle.get(flag, values.get(flag)) for flag in _FLAGS}
     for flag, value in flags.items():
         if not isinstance(value, bool | None):
             raise UserError(f"{path}: {flag} is {str(value)[:40]}, and must be true or false.")
-    normed = flags.pop("norm_output")
     return {
         "draft_vocabulary": _whole(path, values, "draft_vocab_size", _MOST_ROWS, 32_000 if layout.layer else rows),
         "layers": None if layers is None else sorted(layer + layout.layer_step for layer in layers),
-        **{flag: bool(value) for flag, value in flags.items()},
-        "feeds_normed": bool(normed) if layout.feeds_normed else False,
-        "norms_head": True if layout.feeds_normed or normed is None else normed,
+        "norm_before_residual": bool(flags["norm_before_residual"]),
+        "norm_before_fc": bool(flags["norm_before_fc"]),
+        "fc_norm": bool(flags["fc_norm"] or flags["use_aux_norm"]),
+        "feeds_normed": bool(flags["norm_output"]),
+        "is_tied": bool(flags["tie_word_embeddings"]),
     }
+
+
+_FLAGS = (
+    *("norm_before_residual", "norm_before_fc", "fc_norm", "use_aux_norm", "norm_output"),
+    "tie_word_embeddings",
+)
+"""SGLang and vLLM: the head is always normed, and `norm_output` says that drafts go on from the normed states.
+`use_aux_norm` is SGLang's name of `fc_norm`."""
 
 
 def _are_layers(layers: Any) -> bool:

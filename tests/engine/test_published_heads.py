@@ -45,7 +45,14 @@ HEADS: dict[str, Make] = {
     "EAGLE-3 over fewer tokens": lambda folder, config: eagle3(folder, config, choices=11, seed=3),
     "EAGLE-3 with embeddings": lambda folder, config: eagle3(folder, config, own_embeddings=True, seed=4),
     "EAGLE-3, residual normed": lambda folder, config: eagle3(folder, config, norm_before_residual=True, seed=5),
-    "EAGLE-3 without a norm before its head": lambda folder, config: eagle3(folder, config, norm_output=False),
+    "EAGLE-3, norm_output false": lambda folder, config: eagle3(folder, config, norm_output=False),
+    "EAGLE-3.1 of SpecForge": lambda folder, config: eagle3(folder, config, fc_norm=True, norm_output=True, seed=8),
+    "EAGLE-3, vLLM's place of flags": lambda folder, config: eagle3(folder, config, norm_before_fc=True, nests=True),
+    "EAGLE-3, SGLang's norms": lambda folder, config: eagle3(folder, config, use_aux_norm=True, seed=9),
+    "EAGLE-3 with the target's head": lambda folder, config: eagle3(folder, config, has_head=False, seed=10),
+    "EAGLE-3, tied": lambda folder, config: eagle3(
+        folder, config, has_head=False, own_embeddings=True, tie_word_embeddings=True, seed=11
+    ),
     "EAGLE-3.1": lambda folder, config: eagle3(
         folder, config, fc_norm=True, norm_output=True, choices=13, layout="speculators-eagle3", seed=6
     ),
