@@ -37,12 +37,16 @@ class EventArray:
     def from_columns(
         cls, x: npt.ArrayLike, y: npt.ArrayLike, t_us: npt.ArrayLike, p: npt.ArrayLike, *, source: str = "events"
     ) -> EventArray:
-        """Checks and casts four columns of any integer (or whole float) dtype; `p` may be 0/1, -1/1 or bool.
+        """Checks and casts four columns of any integer (or whole float) dtype; `p` may be 0/1, -1/1 or bool,
+        and -1 may be an unsigned type's largest number.
 
         Raises UserError naming `source` when lengths differ, a column is not a one-dimensional number array or holds
         fractions, coordinates lie outside 0…16383, or polarities outside -1…1.
         """
         columns = {"x": np.asarray(x), "y": np.asarray(y), "t": np.asarray(t_us), "p": np.asarray(p)}
+        if columns["p"].dtype.kind == "u" and len(columns["p"]) and columns["p"].max() > 1:
+            # -1 that was cast to an unsigned type.
+            columns["p"] = np.where(columns["p"] == np.iinfo(columns["p"].dtype).max, 0, columns["p"])
         for name, column in columns.items():
             if column.ndim != 1 or column.dtype.kind not in "biuf":
                 raise UserError(

@@ -237,6 +237,42 @@ def test_rows_of_four_as_in_mvsec(tmp_path: Path) -> None:
         same(recording.read(), events, 1_504_645_177_400_000)
 
 
+@pytest.mark.parametrize("dtype", [np.uint32, np.int64, np.float64])
+@pytest.mark.parametrize("chunks", [None, (700, 4)])
+def test_rows_of_four_as_v2e_writes_them(tmp_path: Path, chunks: Any, dtype: Any) -> None:
+    path, events = tmp_path / "v2e.h5", made(10_000)
+    polarity = np.where(events.p, 1, -1).astype(dtype) if dtype != np.uint32 else np.where(events.p, 1, 2**32 - 1)
+    rows = np.stack([events.t_us, events.x, events.y, polarity], axis=1).astype(dtype)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("events", data=rows, chunks=chunks)
+    with open_recording(path) as recording:
+        same(recording.read(), events)
+        same(recording.read_time(20_000, 30_000), events.slice_time(20_000, 30_000))
+
+
+@pytest.mark.parametrize("form", ["h5", "npz", "npy"])
+def test_whole_times_since_1970_are_nanoseconds_in_every_format(tmp_path: Path, form: str) -> None:
+    path, events = tmp_path / f"epoch.{form}", made(600_000)
+    base_us = 1_752_000_000_000_000
+    columns = {"x": events.x, "y": events.y, "t": (events.t_us + base_us) * 1000 + 7, "p": events.p}
+    if form == "h5":
+        with h5py.File(path, "w") as file:
+            for name, column in columns.items():
+                file.create_dataset(f"events/{name}", data=column)
+    elif form == "npz":
+        np.savez(path, **columns)
+    else:
+        rows = np.empty(len(events), [(name, column.dtype) for name, column in columns.items()])
+        for name, column in columns.items():
+            rows[name] = column
+        np.save(path, rows)
+    with open_recording(path) as recording:
+        same(recording.read(), events, base_us)
+        inside = events.slice_time(20_000, 30_000)
+        same(recording.read_time(base_us + 20_000, base_us + 30_000), inside, base_us)
+        assert recording.origin_us() == base_us + int(events.t_us[0])
+
+
 @pytest.mark.parametrize("names", ["xytp", ["x", "y", "timestamp", "polarity"]])
 @pytest.mark.parametrize("title", ["none", "gzip", "blosc lz4"])
 def test_columns_at_the_top_in_other_types(tmp_path: Path, names: Any, title: str) -> None:

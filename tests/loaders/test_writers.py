@@ -53,7 +53,9 @@ def chunks_of(events: EventArray, size: int) -> Iterator[EventArray]:
 
 @given(
     rows=st.lists(
-        st.tuples(st.integers(0, 16_383), st.integers(0, 16_383), st.integers(-(2**60), 2**60), st.integers(0, 1)),
+        st.tuples(
+            st.integers(0, 16_383), st.integers(0, 16_383), st.integers(-(10**17) + 1, 10**17 - 1), st.integers(0, 1)
+        ),
         min_size=1,
         max_size=60,
     ),

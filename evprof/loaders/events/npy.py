@@ -27,12 +27,13 @@ from evprof.loaders.events.blocks import BlockIndex, BlockRecording
 from evprof.loaders.events.pickled import read_pickled_columns
 from evprof.loaders.events.recording import EventRecording, EventsInMemory, FileBytes, RecordingInfo
 from evprof.loaders.events.tables import (
-    are_seconds,
+    SECONDS,
     check_shape,
     checked_events,
     column_keys,
     column_order,
     events_from_mapping,
+    exponent_of,
 )
 from evprof.loaders.paths import opened_file, unreadable
 
@@ -104,7 +105,7 @@ class TableRecording(BlockRecording):
         self._is_columns = header.is_fortran and header.dtype.names is None
         self.count = header.shape[0]
         self._rows = max(_LEAST_ROWS, math.ceil(self.count / _MOST_BLOCKS))
-        self._keys, self._in_seconds = self._recognised()
+        self._keys, self._exponent = self._recognised()
 
     @cached_property
     def info(self) -> RecordingInfo:
@@ -129,13 +130,15 @@ class TableRecording(BlockRecording):
         time = self._raw(number, number + 1)[self._keys["t"]][0]
         if not -_LATEST <= time <= _LATEST:
             raise UserError(f"{self.path}: event {number} has the time {time}, which no clock shows; it is damaged.")
-        return round(float(time) * 1e6) if self._in_seconds else int(time)
+        if self._exponent == SECONDS:
+            return round(float(time) * 1e6)
+        return int(time) if not self._exponent else int(time) // 1000
 
     def _decoded(self, start: int, stop: int) -> EventArray:
         raw = self._raw(start * self._rows, min(stop * self._rows, self.count))
         # Columns of rows are strided. Contiguous copies make what follows several times faster.
         columns = {name: np.ascontiguousarray(raw[key]) for name, key in self._keys.items()}
-        return checked_events(columns, self.path, in_seconds=self._in_seconds)
+        return checked_events(columns, self.path, exponent=self._exponent)
 
     def _raw(self, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
         """The columns of these rows, by the file's names or by number."""
@@ -155,8 +158,8 @@ class TableRecording(BlockRecording):
             raise UserError(f"{self.path}: the file ends before its announced {self.count:,} events.")
         return np.frombuffer(content, self._dtype)
 
-    def _recognised(self) -> tuple[dict[str, str], bool]:
-        """The key of each column, and whether times are fractions of seconds, from both ends of the file."""
+    def _recognised(self) -> tuple[dict[str, str], int]:
+        """The key of each column, and the unit of the times, from both ends of the file."""
         ends = self._raw(0, min(self.count, _SURVEYED))
         if self.count > _SURVEYED:
             tail = self._raw(max(_SURVEYED, self.count - _SURVEYED), self.count)
@@ -166,10 +169,10 @@ class TableRecording(BlockRecording):
             keys = {name: str(index) for index, name in enumerate(order)}
         else:
             keys = column_keys(ends, self.path)
-        in_seconds = are_seconds(ends[keys["t"]])
-        if in_seconds:
-            checked_events({name: ends[key] for name, key in keys.items()}, self.path, in_seconds=True)
-        return keys, in_seconds
+        exponent = exponent_of(ends[keys["t"]])
+        if exponent == SECONDS:
+            checked_events({name: ends[key] for name, key in keys.items()}, self.path, exponent=exponent)
+        return keys, exponent
 
 
 def _read_pickle(path: str | Path, offset: int) -> EventArray:

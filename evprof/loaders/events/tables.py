@@ -99,18 +99,31 @@ def _fits(columns: Columns) -> bool:
     return bool((columns["t"][1:] >= columns["t"][:-1]).all())
 
 
-def are_seconds(times: npt.NDArray[Any]) -> bool:
-    """Whether times are fractions: those are seconds, the convention of text and float recordings."""
-    if times.ndim != 1 or times.dtype.kind != "f" or len(times) == 0:
-        return False
-    return bool(np.isfinite(times).all() and (times != np.floor(times)).any())
+SECONDS, MICROSECONDS, NANOSECONDS = 6, 0, -3
+"""A time is `10 ** exponent` µs per unit."""
+
+EPOCH_NS = 10**17
+"""Larger whole times are nanoseconds since 1970: as microseconds they are in the year 5138."""
 
 
-def checked_events(columns: Columns, source: str, *, in_seconds: bool | None = None) -> EventArray:
-    """Events of the columns x, y, t, p; `in_seconds` None means that the times themselves tell. Raises UserError."""
+def exponent_of(times: npt.NDArray[Any]) -> int:
+    """The unit of times: fractions are seconds, the convention of text and float recordings."""
+    if times.ndim != 1 or times.dtype.kind not in "iuf" or len(times) == 0:
+        return MICROSECONDS
+    if times.dtype.kind == "f" and np.isfinite(times).all() and (times != np.floor(times)).any():
+        return SECONDS
+    ends = [times[0], times[-1]]
+    return NANOSECONDS if any(np.isfinite(end) and abs(int(end)) >= EPOCH_NS for end in ends) else MICROSECONDS
+
+
+def checked_events(columns: Columns, source: str, *, exponent: int | None = None) -> EventArray:
+    """Events of the columns x, y, t, p; without `exponent` the times themselves tell. Raises UserError."""
     times = columns["t"]
-    if are_seconds(times) if in_seconds is None else in_seconds:
+    exponent = exponent_of(times) if exponent is None else exponent
+    if exponent == SECONDS:
         times = _microseconds(times, source)
+    elif exponent == NANOSECONDS:
+        times = times // 1000
     return EventArray.from_columns(columns["x"], columns["y"], times, columns["p"], source=source)
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise, permutations
 from evprof.core.errors import UserError
 from evprof.core.events import MAX_COORDINATE
 from evprof.loaders.events.recording import HEAD_BYTES
-from evprof.loaders.events.tables import NAMES
+from evprof.loaders.events.tables import EPOCH_NS, NAMES
 
 GZIP_MAGIC = b"\x1f\x8b"
 LONGEST_LINE = 1 << 16
@@ -34,9 +34,6 @@ _TIME_EXPONENTS = {"s": 6, "sec": 6, "seconds": 6, "ms": 3, "us": 0, "µs": 0, "
 _NAMES = {spelling: column for column, spellings in NAMES.items() for spelling in (*spellings, column)} | {"on": "p"}
 _SECONDS_PLACES = 3
 """With this many digits after the point times are seconds even where the digits are all zero."""
-
-_EPOCH_NS = 10**17
-"""Larger whole times are nanoseconds since 1970: as microseconds they are in the year 5138."""
 
 Tokens = list[bytes]
 
@@ -268,6 +265,6 @@ def _exponent(times: Tokens) -> int:
         places = len(token.partition(b".")[2])
         if value is not None and (value != int(value) or (places >= _SECONDS_PLACES and b"e" not in token.lower())):
             return 6
-        if value is not None and abs(value) >= _EPOCH_NS:
+        if value is not None and abs(value) >= EPOCH_NS:
             return -3
     return 0

@@ -35,7 +35,7 @@ from evprof.loaders.events.recording import (
     joined,
     too_many,
 )
-from evprof.loaders.events.tables import NAMES
+from evprof.loaders.events.tables import NAMES, NANOSECONDS, SECONDS, column_order, exponent_of
 
 DSEC, M3ED, OTHER = "dsec-h5", "m3ed-h5", "h5"
 
@@ -51,7 +51,7 @@ _PLACES = {
 """Where events are in published files, in the order of the search: M3ED, DSEC, Prophesee, MVSEC, others."""
 
 _SPELLINGS = {column: (*spellings, f"{column}s") for column, spellings in NAMES.items()}
-_MVSEC_ORDER = {"x": 0, "y": 1, "t": 2, "p": 3}
+_MVSEC_ORDER = ("x", "y", "t", "p")
 _LARGEST_SENSOR = 16_384
 _MOST_OFFSET_US = 2**60
 _MOST_US = 2**61
@@ -121,16 +121,30 @@ def _columns(home: Any, place: str, name: str) -> Columns | None:
     shape: tuple[int, ...] = home.shape or ()
     dtype = home.dtype
     if dtype.names is None:
-        # Rows of x, y, t in seconds and p, as in MVSEC. Four numbers can also be an orientation.
-        if len(shape) != 2 or shape[1] != 4 or dtype.kind != "f" or place.rsplit("/", 1)[-1] != "events":
+        # Rows of four numbers, as in MVSEC and of v2e. They can also be an orientation.
+        if len(shape) != 2 or shape[1] != 4 or dtype.kind not in "iuf" or place.rsplit("/", 1)[-1] != "events":
             return None
         rows = StoredArray(home, place, name)
-        return {column: StoredColumn(rows, number) for column, number in _MVSEC_ORDER.items()}
+        return {column: StoredColumn(rows, number) for number, column in enumerate(_row_order(rows))}
     keys = _keys({field_name.lower(): field_name for field_name in dtype.names}.get)
     if len(shape) != 1 or keys is None:
         return None
     rows = StoredArray(home, place, name)
     return {column: StoredColumn(rows, key) for column, key in keys.items()}
+
+
+def _row_order(rows: StoredArray) -> tuple[str, ...]:
+    """What the four columns of a table are, by both of its ends. Raises UserError where nothing decides it."""
+    count = min(len(rows), rows.block_rows)
+    if not count:
+        return _MVSEC_ORDER
+    ends = np.concatenate([rows.rows(0, count), rows.rows(max(count, len(rows) - count), len(rows))])
+    try:
+        return column_order(ends, rows.name)
+    except UserError:
+        if rows.dtype.kind == "f":
+            return _MVSEC_ORDER
+        raise
 
 
 def _keys(key_of: Any) -> dict[str, str] | None:
@@ -223,14 +237,14 @@ class Hdf5Recording(EventRecording):
         self._piece = max(self._rows, _PIECE_EVENTS // self._rows * self._rows)
         self._edges: dict[int, tuple[int, int]] = {}
         self._is_sorted = True
-        self._in_seconds = self._has_seconds()
+        self._exponent = self._unit()
         self._ends: tuple[int | None, int | None] | None = None
 
     @property
     def info(self) -> RecordingInfo:
         """Reads the ends of the time column on first use, and all of it up to a million events."""
         layout, ends = self._layout, self._limits_us()
-        details = layout.details | ({"time_unit": "seconds"} if self._in_seconds else {})
+        details = layout.details | _UNITS.get(self._exponent, {})
         problems = (
             ()
             if self._is_sorted
@@ -318,10 +332,12 @@ class Hdf5Recording(EventRecording):
         if t.dtype.kind == "f":
             if not np.isfinite(t).all():
                 raise UserError(f"{self._time.stored.name}: times are not finite numbers; the file is damaged.")
-            t = np.rint(t.astype(np.float64) * 1e6 if self._in_seconds else t)
+            t = np.rint(t.astype(np.float64) * 1e6 if self._exponent == SECONDS else t)
         if len(t) and not -_MOST_US <= min(t.min(), t.max()) <= max(t.min(), t.max()) <= _MOST_US:
             raise UserError(f"{self._time.stored.name}: times run from {t.min()} to {t.max()} µs; the file is damaged.")
         times = t.astype(np.int64)
+        if self._exponent == NANOSECONDS:
+            times //= 1000
         if (times[1:] < times[:-1]).any():
             self._is_sorted = False
         return times
@@ -350,19 +366,21 @@ class Hdf5Recording(EventRecording):
                 self._edges[block] = int(t[0]), int(t[-1])
         return self._edges[block]
 
-    def _has_seconds(self) -> bool:
-        """Fractions are seconds, the convention of float recordings; whole numbers are microseconds."""
-        if self._time.dtype.kind != "f":
-            return False
+    def _unit(self) -> int:
+        """The exponent of the time column by its first and last block, as `exponent_of` gives it."""
         some = min(self._count, self._rows)
+        found = 0
         for start in (0, self._count - some):
             t = self._time.of(self._time.stored.rows(start, start + some))
-            if np.isfinite(t).all() and (t != np.floor(t)).any():
+            found = found or exponent_of(t)
+            if exponent_of(t) == SECONDS:
                 span = float(np.abs(t).max())
                 if span > 1e13 or float(t.max()) - float(t.min()) > _LONGEST_S:
                     raise UserError(
                         f"{self._time.stored.name}: times are fractions up to {span:g}; seconds or whole microseconds "
                         "are expected."
                     )
-                return True
-        return False
+        return found
+
+
+_UNITS: dict[int, dict[str, str]] = {SECONDS: {"time_unit": "seconds"}, NANOSECONDS: {"time_unit": "nanoseconds"}}
