@@ -117,6 +117,25 @@ def test_frames_are_not_lost_where_nothing_tells_their_order(tmp_path: Path) -> 
 # Damage
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("live.webm", {"live": "1"}), ("fragments.mp4", {"movflags": "frag_keyframe+empty_moov"})],
+)
+def test_of_a_live_recording_that_ends_in_a_box_is_said_so(tmp_path: Path, name: str, options: dict[str, str]) -> None:
+    codec = "libvpx" if name.endswith("webm") else "mpeg4"
+    path = write_video(tmp_path / name, 48, codec=codec, b_frames=0, container_options=options)
+    with VideoFile(path) as video:
+        assert (len(video.index()), video.info().problems) == (48, ())
+    content = path.read_bytes()
+    for share in (0.55, 0.75, 0.95):
+        path.write_bytes(content[: int(len(content) * share)])
+        with VideoFile(path) as video:
+            assert 10 < len(video.index()) < 48
+            assert video.info().problems == (
+                "The file ends in the middle: it was cut short, and its last frames are missing.",
+            )
+
+
 def test_a_damaged_frame_in_the_middle_is_told_or_drawn(kinds: dict[str, Path], tmp_path: Path) -> None:
     whole = bytearray(kinds["gif"].read_bytes())
     del whole[len(whole) // 2 :]

@@ -95,7 +95,17 @@ class VideoFile(VideoSource):
         size = context.width, context.height
         width, height = size[::-1] if rotation % 180 == 90 else size
         duration_ms = table.duration_us / 1000
-        return VideoInfo(context.name, len(table), width, height, duration_ms, table.gop_frames, rotation)
+        problems = ("The file ends in the middle: it was cut short, and its last frames are missing.",)
+        return VideoInfo(
+            context.name,
+            len(table),
+            width,
+            height,
+            duration_ms,
+            table.gop_frames,
+            rotation,
+            problems=problems if self._track.is_cut else (),
+        )
 
     def frame(self, index: int) -> VideoFrame:
         """Frame `index` of the presentation order, as decoded (see `to_rgb`). Raises UserError."""

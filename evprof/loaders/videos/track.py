@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from evprof.core.errors import UserError
 from evprof.loaders.paths import opened_file, reason
@@ -35,6 +35,7 @@ class VideoTrack:
     def __init__(self, name: str, file: Path) -> None:
         self.name = name
         self.bytes_read = 0
+        self.is_cut = False
         self.wanted: Set[int] | None = None
         """Times of frames that must be decoded; frames that these do not depend on are left out. None: all frames."""
         self.threads = min(usable_threads(), _MAX_THREADS)
@@ -93,16 +94,20 @@ class VideoTrack:
     def check_complete(self, table: FrameTable) -> None:
         """Raises UserError when the file states more bytes, or a longer duration, than it holds.
 
-        Formats that state neither (transport streams, bare H.264) cannot be checked. Call this after a pass over all
-        packets: some containers keep their index at the end.
+        Sets `is_cut` for a live recording or fragments that end in the middle: what is there is whole. Formats that
+        state nothing (transport streams, bare H.264) cannot be checked. Call this after a pass over all packets: some
+        containers keep their index at the end.
         """
         size = self._file.stat().st_size
         stated = max((entry.pos + entry.size for entry in self.stream.index_entries), default=0)
         with opened_file(self._file) as opened:
             head = opened.read(8)
+            kinds = self.container.format.name
+            walk = _mp4_end if "mp4" in kinds else _matroska_end if "matroska" in kinds else None
+            self.is_cut = walk is not None and walk(opened, size) > size
         if head.startswith(b"RIFF"):
             stated = max(stated, int.from_bytes(head[4:], "little"))
-        if stated > size:
+        if stated > size and not (self.is_cut and _is_fragmented(self._file)):
             raise UserError(
                 f"{self.name}: the video is cut short: it states {stated:,} bytes and has {size:,}; copy it again."
             )
@@ -199,3 +204,51 @@ def usable_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _boxes(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int]]:
+    """The top-level boxes of an MP4: their kinds, and where each ends by its own length."""
+    at = 0
+    while at + 8 <= size:
+        file.seek(at)
+        head = file.read(16)
+        length = int.from_bytes(head[:4], "big")
+        length = int.from_bytes(head[8:], "big") if length == 1 else length
+        if length < 8:  # 0: up to the end of the file
+            return
+        at += length
+        yield head[4:8], at
+
+
+def _mp4_end(file: BinaryIO, size: int) -> int:
+    return max((end for _, end in _boxes(file, size)), default=0)
+
+
+def _is_fragmented(path: Path) -> bool:
+    """Whether an MP4 is a series of fragments, each of which can be read without those behind it."""
+    with opened_file(path) as file:
+        return any(kind == b"moof" for kind, _ in _boxes(file, path.stat().st_size))
+
+
+_SEGMENT, _CLUSTER = 0x18538067, 0x1F43B675
+
+
+def _matroska_end(file: BinaryIO, size: int) -> int:
+    """Where the last element of a Matroska file ends. What is recorded live states no size of segment and clusters."""
+    at = 0
+    while at < size:
+        file.seek(at)
+        head = file.read(12)
+        id_bytes, size_bytes = 9 - head[0].bit_length(), 0
+        if id_bytes < len(head):
+            size_bytes = 9 - head[id_bytes].bit_length()
+        begin = at + id_bytes + size_bytes
+        if not size_bytes or id_bytes > 4 or size_bytes > 8:
+            break  # no element: another damage than a missing end
+        element = int.from_bytes(head[:id_bytes], "big")
+        length = int.from_bytes(head[id_bytes : id_bytes + size_bytes], "big") & ((1 << 7 * size_bytes) - 1)
+        is_open = length == (1 << 7 * size_bytes) - 1
+        if is_open and element not in (_SEGMENT, _CLUSTER):
+            break
+        at = begin if is_open else begin + length
+    return at
