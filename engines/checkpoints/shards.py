@@ -166,6 +166,8 @@ def weight_files(folder: Path) -> list[Path]:
             f"{folder} holds {', '.join(parts)}, which a training stage saved of a model's parts; name the folder of "
             "the whole model."
         )
+    if (folder / "adapter_config.json").is_file():
+        raise UserError(f"{folder} is a PEFT adapter and no model; merge it into its base model, and name that folder.")
     raise UserError(f"{folder} holds no weights (*.safetensors or pytorch_model*.bin); download the checkpoint again.")
 
 

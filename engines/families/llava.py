@@ -76,6 +76,11 @@ class LlavaFamily(ModelFamily):
         return int(values.get(f"{name}_token_index", values.get(f"{name}_token_id", published)))
 
     def read(self, folder: Path, values: dict[str, Any], clip: str | None, *, holds_tower: bool) -> ModelConfig:
+        if "mm_vision_tower" in values or "mm_image_tower" in values:
+            raise UserError(
+                f"{folder} has the layout of LLaVA's own repository; use the model's conversion for transformers, such "
+                "as llava-hf/llava-1.5-7b-hf or LanguageBind/Video-LLaVA-7B-hf."
+            )
         text, seen = dict(values.get("text_config") or {}), dict(values.get("vision_config") or {})
         _check_parts(folder / "config.json", text, seen)
         layer = values.get("vision_feature_layer", -2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import APPLICATION_ID_AT, SQLITE_MAGIC
-from evprof.loaders.events.opening import format_of, format_titles, read_events
+from evprof.loaders.events.opening import format_of, read_events
 from evprof.loaders.events.recording import HEAD_BYTES
 from evprof.loaders.legacy.family import is_legacy
 from evprof.loaders.manifests.manifest import is_manifest
@@ -23,14 +23,26 @@ from evprof.loaders.videos.opening import open_video
 KINDS = ("events", "video", "sequence", "manifest", "checkpoint", "session", "trace", "legacy")
 
 
-def accepted() -> str:
-    """What `probe` can tell apart, for sentences."""
-    return (
-        f"event recordings ({format_titles()}, a folder of PNG event frames), videos and folders of pictures, folders "
-        "with an event recording and its video (DSEC's, or any pair), lists of samples (CSV or JSON with columns "
-        "events and video, or EventGPT's instruction JSON), checkpoint folders (with a config.json), sessions "
-        "(.evprof), torch traces (.pt.trace.json, .gz) and result files of other programs (.json, .jsonl)"
-    )
+_ACCEPTED = "; accepted are {nearest}; `evprof inspect --help` names all kinds."
+_ALL = (
+    "event recordings, videos, folders of pictures, lists of samples, checkpoints, sessions, torch traces and results"
+)
+_NEAREST = {
+    (".json", ".jsonl"): "lists of samples, torch traces (.pt.trace.json), and results of vLLM, SGLang and AIPerf",
+    (".csv", ".txt", ".tsv"): "lists of samples with columns events and video, and events as lines of t x y p",
+    (".h5", ".hdf5", ".bag", ".raw", ".dat", ".aedat", ".aedat4", ".bin", ".npy", ".npz"): "event recordings",
+    (".pt", ".pth", ".safetensors", ".gguf"): "folders of a checkpoint or an adapter, with their config.json",
+    (".db", ".sqlite"): "sessions (.evprof)",
+    (".db3", ".mcap"): "ROS 1 bags; `rosbags-convert` makes one of a ROS 2 bag",
+    (".png", ".jpg", ".jpeg"): "folders of such pictures",
+}
+
+
+def accepted(path: Path) -> str:
+    """The end of a refusal: the kinds nearest to a path of this name."""
+    suffix = path.suffix.lower()
+    nearest = next((kinds for suffixes, kinds in _NEAREST.items() if suffix in suffixes), _ALL)
+    return _ACCEPTED.format(nearest=nearest)
 
 
 _VIDEO_SUFFIXES = frozenset({".avi", ".h264", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".ts", ".webm", ".wmv"})
@@ -52,7 +64,7 @@ def probe(path: str | Path, *, session_id: int | None = None) -> str:
     if start.startswith(SQLITE_MAGIC):
         if session_id is None or int.from_bytes(start[APPLICATION_ID_AT:][:4], "big") == session_id:
             return "session"
-        raise UserError(f"{path}: is a SQLite database but no evprof session; accepted are {accepted()}.")
+        raise UserError(f"{path}: is a SQLite database but no evprof session{accepted(found)}")
     return _text_kind(found, start) or _video_kind(found)
 
 
@@ -74,7 +86,7 @@ def _video_kind(path: Path) -> str:
             raise
         if path.suffix.lower() in (".npy", ".npz"):
             read_events(path)
-        raise UserError(f"{path}: is of no known kind; accepted are {accepted()}.") from None
+        raise UserError(f"{path}: is of no known kind{accepted(path)}") from None
 
 
 def _probe_folder(folder: Path) -> str:
@@ -90,9 +102,10 @@ def _probe_folder(folder: Path) -> str:
             open_sequence(folder)  # says which of them it cannot choose from
         if folder in content.picture_folders:
             raise
+        if any(folder.glob("*.db3")) or any(folder.glob("*.mcap")):
+            raise UserError(f"{folder}: is a ROS 2 bag{accepted(Path('bag.db3'))}") from None
         raise UserError(
-            f"{folder}: the folder holds neither a config.json, nor an event recording, nor pictures; accepted are "
-            f"{accepted()}."
+            f"{folder}: the folder holds neither a config.json, nor an event recording, nor pictures{accepted(folder)}"
         ) from None
     return _kind_of_picture(paths[0])
 

@@ -24,7 +24,7 @@ from checkpoint_folders import PIECES, TOKENIZER_JSON, TOKENIZER_MODEL, WEIGHTS,
 from closeness import assert_close
 from engines import bundled_folder
 from engines.checkpoints.naming import kept_layers, split_layers
-from engines.checkpoints.shards import folder_content
+from engines.checkpoints.shards import folder_content, weight_files
 from engines.decoder.kv_cache import DynamicKv
 from engines.families.eventgpt import EventGptConfig, EventGptModel, EventLanguageModel
 from engines.families.llava import VideoLlavaFamily
@@ -392,6 +392,18 @@ def test_a_broken_folder_is_refused_in_a_sentence(
     with pytest.raises(UserError) as caught:
         find_and_read(eventgpt)
     assert all(part in caught.value.sentence for part in parts), caught.value.sentence
+
+
+def test_neighbouring_layouts_are_named_with_the_way_out(tmp_path: Path) -> None:
+    """LLaVA's own repository, and a PEFT adapter: downloading them again changes nothing."""
+    config = {"model_type": "llava", "mm_vision_tower": "openai/clip-vit-large-patch14-336", "hidden_size": 64}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=r"LLaVA's own repository; use .* llava-hf/llava-1\.5-7b-hf"):
+        read_config(tmp_path)
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"-")
+    with pytest.raises(UserError, match="is a PEFT adapter and no model; merge it into its base model"):
+        weight_files(tmp_path)
 
 
 def test_a_qformer_in_the_configuration_is_refused(eventgpt: Path) -> None:

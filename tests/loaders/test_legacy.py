@@ -228,10 +228,10 @@ def test_findings_are_bounded(legacy_shapes: ModuleType, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({}, r"looked for: config\.eventgpt_frames"),
-        ({"results": []}, r"looked for: config\.eventgpt_frames"),
-        ([1, "x", None], r"looked for: config\.eventgpt_frames"),
-        ({"samples": [{"x": 1}]}, r"looked for: config\.eventgpt_frames"),
+        ({}, "is no result file that evprof knows: those of `vllm bench serve`"),
+        ({"results": []}, "is no result file that evprof knows: those of `vllm bench serve`"),
+        ([1, "x", None], "is no result file that evprof knows: those of `vllm bench serve`"),
+        ({"samples": [{"x": 1}]}, "is no result file that evprof knows: those of `vllm bench serve`"),
         (7, "no JSON object and no JSON list"),
         (b"", "the file is empty"),
         (b'{"results": [{"eventgpt": {"stage4_time": 1}}', "no JSON that can be read to its end"),

@@ -79,9 +79,20 @@ def test_what_is_nothing_of_ours_hears_what_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "some.gz").write_bytes(gzip.compress(b"words"))
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"words")[:9])
     (tmp_path / "folder").mkdir()
-    for name in ("letter.txt", "data.json", "some.gz", "cut.gz", "folder"):
-        with pytest.raises(UserError, match=f"{name}.*accepted are event recordings"):
+    (tmp_path / "ros2").mkdir()
+    (tmp_path / "ros2" / "scene.mcap").write_bytes(b"-")
+    nearest = {
+        "letter.txt": "lists of samples with columns events and video",
+        "data.json": "lists of samples, torch traces",
+        "some.gz": "event recordings, videos",
+        "cut.gz": "event recordings, videos",
+        "folder": "event recordings, videos",
+        "ros2": "ROS 1 bags; `rosbags-convert`",
+    }
+    for name, kinds in nearest.items():
+        with pytest.raises(UserError, match=f"{name}.*accepted are {kinds}") as caught:
             probe(tmp_path / name)
+        assert len(caught.value.sentence) - len(str(tmp_path)) < 300
     with pytest.raises(UserError, match="no such file"):
         probe(tmp_path / "gone")
 

@@ -21,7 +21,6 @@ class Family(NamedTuple):
     """A kind of file. `opened` returns None for a file of another family."""
 
     name: str
-    looks_for: str
     opened: Callable[[Preview], Reading | None]
     documents_are_rows: bool = False
 
@@ -32,26 +31,22 @@ def _answers(preview: Preview, table: Table) -> Reading | None:
 
 
 FAMILIES = (
-    *(Family(table["name"], table.get("looks_for", ""), partial(_answers, table=table)) for table in families()),
+    *(Family(table["name"], partial(_answers, table=table)) for table in families()),
     Family(
         "vLLM serving benchmark",
-        "model_id with completed and request_throughput (vllm bench serve)",
         partial(servers.serving, program=servers.VLLM),
     ),
     Family(
         "SGLang serving benchmark",
-        "total_output_tokens_retokenized with accept_length (sglang.bench_serving)",
         partial(servers.serving, program=servers.SGLANG),
     ),
     Family(
         "SGLang one batch",
-        "batch_size with prefill_latency or last_ttft (sglang.bench_one_batch)",
         servers.batches,
         documents_are_rows=True,
     ),
     Family(
         "AIPerf records",
-        "lines of metadata.request_start_ns and metrics (AIPerf's profile_export.jsonl)",
         servers.records,
         documents_are_rows=True,
     ),
@@ -108,8 +103,10 @@ def open_legacy(path: str | Path) -> LegacyFile:
                 f"({family.name}) holds one; divide it."
             )
         return LegacyFile(path, family, preview)
-    looked_for = "; ".join(family.looks_for for family in FAMILIES if family.looks_for)
-    raise UserError(f"{path}: is of no family of result files that is known; looked for: {looked_for}.")
+    raise UserError(
+        f"{path}: is no result file that evprof knows: those of `vllm bench serve`, sglang.bench_serving and AIPerf's "
+        "profile_export.jsonl, and tables of stages; docs/importing.md lists their keys."
+    )
 
 
 def is_legacy(path: str | Path) -> bool:
