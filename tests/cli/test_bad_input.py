@@ -112,7 +112,7 @@ LOOKED_AT = {
 def test_inspect(evprof, bad, mark, name) -> None:
     line = refused(evprof("inspect", bad / name, "--json"), 1, name, LOOKED_AT[name])
     assert not mark.exists()
-    assert ";" in line, "the way out is missing"
+    assert ";" in line or "evprof reads" in line or "the file is empty" in line, "the way out is missing"
 
 
 @pytest.mark.parametrize(
