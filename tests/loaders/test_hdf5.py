@@ -254,7 +254,7 @@ def test_rows_of_four_as_v2e_writes_them(tmp_path: Path, chunks: Any, dtype: Any
 def test_whole_times_since_1970_are_nanoseconds_in_every_format(tmp_path: Path, form: str) -> None:
     path, events = tmp_path / f"epoch.{form}", made(600_000)
     base_us = 1_752_000_000_000_000
-    columns = {"x": events.x, "y": events.y, "t": (events.t_us + base_us) * 1000 + 7, "p": events.p}
+    columns: dict[str, Any] = {"x": events.x, "y": events.y, "t": (events.t_us + base_us) * 1000 + 7, "p": events.p}
     if form == "h5":
         with h5py.File(path, "w") as file:
             for name, column in columns.items():

@@ -133,9 +133,10 @@ def test_counts_and_times_per_token_multiply_to_the_time(cell_runs: ModuleType) 
     told = fewer_or_faster(draft.column(), target.column())
     assert told is not None
     assert told.stages == ("vision", "prefill", "decode")
-    assert (told.tokens.ratio or 0) * told.step_ratio == pytest.approx(told.total_ms.ratio)
-    low, high = told.step_interval or (0, 0)
-    assert low <= told.step_ratio <= high
+    step_ratio = told.each_ms.ratio or 0
+    assert (told.tokens.ratio or 0) * step_ratio == pytest.approx(told.total_ms.ratio)
+    low, high = told.each_ms.interval or (0, 0)
+    assert low <= step_ratio <= high
     assert generation_stages(target.column()) == ("decode",)
     assert fewer_or_faster(draft.with_(output=None).column(), target.column()) is None
 
