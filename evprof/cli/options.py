@@ -46,13 +46,13 @@ def add_comparable_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_processes_option(group: argparse._ActionsContainer) -> None:
-    """Adds the number of engine processes; None without the option."""
+def add_processes_option(group: argparse._ActionsContainer, usual: int = 1) -> None:
+    """Adds the number of engine processes; None without the option, which means `usual`."""
     group.add_argument(
         "--processes",
         type=_count,
         metavar="N",
-        help="measure in N fresh engine processes, one after the other (default: 1)",
+        help=f"measure in N fresh engine processes, one after the other (default: {usual})",
     )
     # The name of the releases before this one.
     group.add_argument("--sessions", dest="processes", type=_count, default=argparse.SUPPRESS, help=argparse.SUPPRESS)

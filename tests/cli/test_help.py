@@ -119,7 +119,7 @@ def test_bash_completes_commands_options_values_and_files(tmp_path: Path, monkey
     (tmp_path / "scene.evprof").touch()
     (tmp_path / "scene.txt").touch()
     assert completed(script, "evprof sui") == ["suite"]
-    assert completed(script, "evprof bench ov") == ["overhead"]
+    assert completed(script, "evprof bench re") == ["repeatability"]
     assert completed(script, "evprof run --mode spec") == ["speculative"]
     assert completed(script, "evprof run --gam") == ["--gamma"]
     assert completed(script, "evprof show sce") == ["scene.evprof"]

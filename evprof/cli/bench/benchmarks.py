@@ -5,24 +5,29 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evprof.cli.bench.gpu import measure as measure_gpu
 from evprof.cli.command import CommandExample
-from evprof.cli.options import add_pair_options, add_setting
+from evprof.cli.options import add_pair_options, add_processes_option, add_setting
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import USAGE, UserError
 from evprof.core.sample import Sample
-from evprof.core.vocabulary.generation import ModelChoice
+from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.settings import SETTINGS
+from evprof.run.requests import BUNDLED_TARGET
 
 if TYPE_CHECKING:
     from evprof.run.benches.drafting import DraftingContender
 
 BENCH_SHAPE = "dispatch-32"
 """The shape that is measured where none is named."""
+
+PROCESSES = 5
+"""Engine processes whose spread is measured."""
 
 AddOptions = Callable[[argparse.ArgumentParser], object]
 
@@ -161,6 +166,29 @@ def _samples(options: argparse.Namespace) -> Sequence[Sample]:
     return scenes[: options.scenes]
 
 
+def _repeatability(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    from evprof.cli.terminal import program
+    from evprof.core.request import RunRequest
+    from evprof.loaders.bundled import bundled_sample
+    from evprof.run.benches.repeatability import RepeatabilityPlan, measure_repeatability
+
+    request = RunRequest(
+        "target",
+        bundled_sample(),
+        target=ModelChoice(options.target, options.device, options.dtype),
+        settings=GenerationSettings(max_new_tokens=options.max_new_tokens, ignore_eos=True),
+        keeps_frames=False,
+    )
+    request.validate()
+    plan = RepeatabilityPlan(
+        request,
+        program.engine_argv(),
+        processes=PROCESSES if options.processes is None else options.processes,
+        repeat=options.repeat,
+    )
+    return measure_repeatability(plan, console.note)
+
+
 BENCHMARKS = {
     "gpu": Benchmark(
         """Measure every figure that needs a GPU, in one go of at most nine minutes.
@@ -254,6 +282,21 @@ BENCHMARKS = {
             setting("device"),
         ),
         _overhead,
+    ),
+    "repeatability": Benchmark(
+        """Measure how much fresh engine processes differ on this machine.
+
+        And the runs of one process.
+        """,
+        (CommandExample("evprof bench repeatability --processes 8", "measure eight processes"),),
+        (
+            option(
+                "--target", metavar="MODEL", default=BUNDLED_TARGET, help="watches the video (default: %(default)s)"
+            ),
+            *(setting("max_new_tokens", 64), repeat(5), partial(add_processes_option, usual=PROCESSES), *MACHINE),
+        ),
+        _repeatability,
+        {"rows": ("engine_session", "runs", "mean_ms", "sd_pct")},
     ),
 }
 """By name, in the order of the help."""

@@ -19,10 +19,7 @@ _READ = ("plan", "markdown")
 
 _REMOVED = {
     name: f"run tests/benchmarks/run.py {name} in a checkout"
-    for name in ("engine", "ui", "events", "video", "sessions", "coverage", "engine-process")
-} | {
-    "parts": "time the command that is slow with python -m cProfile",
-    "repeatability": "evprof run --processes 5 --repeat 5 names the engine process of every run",
+    for name in ("engine", "ui", "events", "video", "parts", "sessions", "coverage", "engine-process")
 }
 """Benchmarks of the release before this one, and what to use instead."""
 
