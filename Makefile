@@ -71,7 +71,7 @@ test-near: setup
 quick: setup  # while you edit: lint, and for a minute the tests nearest to what you changed
 	@$(PYTHON) packaging/check.py style test-near types layers
 
-bench: setup  # run a benchmark of evprof itself: NAME=ui, events, video, same, sessions, coverage, engine, engine-process
+bench: setup  # run a benchmark of evprof itself: NAME=ui, events, video, parts, sessions, coverage, engine, engine-process
 	@$(PYTHON) tests/benchmarks/run.py $(NAME)
 
 bench-check: setup  # measure the ratios that are promised

@@ -1,10 +1,26 @@
-"""A file of results of two models."""
+"""Files that `run.py parts` reads: a manifest as a dataset's authors write it, and a file of results."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import Any
+
+
+def write_manifest(folder: Path, count: int) -> Path:
+    """`count` samples in nine folders, in EventGPT's own JSON; the recordings are there and empty."""
+    rows = []
+    for number in range(count):
+        stem = f"drive_{number % 9}/{number:06d}"
+        for kind, suffix in (("event_npy", ".npy"), ("mp4", ".mp4")):
+            path = folder / kind / f"{stem}{suffix}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        turns = [{"from": "human", "value": "<event>\nWhat?"}, {"from": "gpt", "value": "That. " * 40}]
+        rows.append({"id": number, "event_data": f"{stem}.npy", "video_data": stem, "conversations": turns})
+    path = folder / "all.json"
+    path.write_text(json.dumps(rows, indent=2))
+    return path
 
 
 def write_results(path: Path, count: int) -> Path:

@@ -62,6 +62,12 @@ def _video(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     return measure_video(options.repeat, console.note, only=options.only)
 
 
+def _parts(options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    from benchmarks.parts import measure_parts
+
+    return measure_parts(options.repeat, console.note, only=options.only)
+
+
 def _sessions(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     from benchmarks.sessions import measure_sessions
     from evprof.cli.terminal.program import program_argv
@@ -179,6 +185,16 @@ BENCHMARKS = {
         (takes.only("words of clips"), takes.repeat(7), takes.MARKDOWN),
         _video,
         {"rows": ("clip", "reader", "median_ms", "best_ms", "ours_vs_this", "exact", "reason")},
+    ),
+    "parts": Benchmark(
+        """Measure how long evprof's own work takes, without a model.
+
+        Drawing and simulating events, reading manifests and sessions, importing, comparing, texts.
+        """,
+        (CommandExample("run.py parts --only interval --repeat 3", "measure the intervals"),),
+        (takes.only("words of parts"), takes.repeat(7), takes.MARKDOWN),
+        _parts,
+        {"rows": ("part", "amount", "unit", "ms", "best_ms", "worst_ms", "per_s")},
     ),
     "sessions": Benchmark(
         """Measure what sessions of very many runs take: to open, list, filter, compare, report and rewrite.
