@@ -41,6 +41,7 @@ from evprof.metrics.speculation.payoff import (
     prediction_for,
     prediction_of,
 )
+from evprof.metrics.speculation.widths import Width, fastest, measured_widths
 
 _NO_BASELINE = (
     "No run of the target alone on this sample and settings: `evprof run … --mode target,{}` measures both sides."
@@ -259,6 +260,7 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
         others = ()  # a file's own figures stand beside it; its rows are compared elsewhere
     rejections, summed = first_rejections(run), acceptance_of_all([run])
     window, found = window_of(run, others), prediction_of(run, others)
+    top = fastest(measured_widths(run, others))
     return {
         "drafter": _drafter(run, facts),
         **{name: getattr(facts, name) if facts else None for name in _FACTS},
@@ -270,7 +272,7 @@ def speculation_document(run: RunLog, others: Sequence[RunLog] = ()) -> dict[str
         "histogram": {str(accepted): count for accepted, count in round_histogram(run).items()},
         "failures": {"counts": kinds_of(rejections), "list": list(map(asdict, rejections))},
         "window": None if window is None else window.to_json(),
-        "prediction": None if found is None else _prediction(found),
+        "prediction": None if found is None else _prediction(found, top),
         "sentence": speculation_sentence(run, others),
     }
 
@@ -294,7 +296,7 @@ def _round(run: RunLog, entry: RoundRecord) -> dict[str, Any]:
     }
 
 
-def _prediction(found: Prediction) -> dict[str, Any]:
+def _prediction(found: Prediction, top: Width | None) -> dict[str, Any]:
     chance = found.by_place if found.alpha is None else found.alpha
     names = ("tokens", "tau", "c", "v", "alpha", "predicted", "predicted_alpha")
     ends = ("preparation_ms", "break_even_alpha", "break_even_rate")
@@ -308,6 +310,10 @@ def _prediction(found: Prediction) -> dict[str, Any]:
         **{name: getattr(found, name) for name in (*names, *ends)},
         **ceiling_json(found.ceiling),
         "alpha_by_place": list(found.by_place),
+        "best_gamma": None if top is None else top.gamma,
+        "best_speedup": None if top is None else top.speed.ratio,
+        "best_ci95": None if top is None or top.speed.interval is None else list(top.speed.interval),
+        "best_rounds": None if top is None else top.rounds,
         "curve": [asdict(point) for point in break_even.curve(found.costs, chance, found.tokens)],
         "measured": {
             basis: {
