@@ -14,11 +14,8 @@ from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
 from evprof.metrics.estimates.estimates import Verdict, observe, verdict
 from evprof.metrics.figures.decoding import decode_ms_per_token
-from evprof.metrics.speculation.break_even import split_decode
+from evprof.metrics.speculation.break_even import FEWEST_ROUNDS, split_decode
 from evprof.metrics.speculation.outcome import draft_depth
-
-FEWEST_ROUNDS = 30
-"""A width that fewer rounds had, or rounds in fewer than three runs, is not told."""
 
 _WIDTH_KEYS = ("gamma", "length", "judges")
 """Settings that decide how much is drafted, and what is written down of it."""
@@ -34,7 +31,10 @@ class Width:
 
 
 def measured_widths(run: RunLog, others: Sequence[RunLog]) -> list[Width]:
-    """Every width that was measured often enough with this run's drafter on its question; [] without a baseline."""
+    """Every width that FEWEST_ROUNDS rounds in three runs had with this run's drafter on its question.
+
+    [] without a baseline.
+    """
     baseline = baseline_of(run, others)
     if baseline is None:
         return []
