@@ -8,8 +8,9 @@ import pytest
 
 from evprof.core.run_info import SpeculationFacts, Turn
 from evprof.core.run_log import RunLog
+from evprof.metrics.speculation.break_even import FEWEST_ROUNDS
 from evprof.metrics.speculation.verdicts import speculation_document
-from evprof.metrics.speculation.widths import FEWEST_ROUNDS, fastest, measured_widths
+from evprof.metrics.speculation.widths import fastest, measured_widths
 from told import told
 
 STEP = 10.0
@@ -76,4 +77,5 @@ def test_too_few_rounds_or_runs_say_nothing(script: Callable, runs: list[RunLog]
     assert measured_widths(few[0], [*runs, *few]) == []
     document = speculation_document(few[0], [*runs, *few])
     assert document is not None
-    assert (document["prediction"]["best_gamma"], document["prediction"]["best_speedup"]) == (None, None)
+    prediction = document["prediction"] or {}
+    assert (prediction.get("best_gamma"), prediction.get("best_speedup")) == (None, None)
