@@ -60,7 +60,7 @@ def test_the_panel_says_nothing_within_one_run(themes: ThemeHolder) -> None:
 def test_the_sheet_of_the_compare_window_begins_with_it() -> None:
     unlike = shown(on("NVIDIA H200"), on("NVIDIA A100", "other cell"))
     assert unlike.as_text().splitlines()[0] == unlike.differences != ""
-    assert ", not called: The runs differ in " in unlike.why[0]
+    assert ", not called: the runs differ in " in unlike.why[0]
     alike = shown(on("NVIDIA H200"), on("NVIDIA H200", "other cell"))
     assert "The runs differ" not in alike.why[0]
     assert not alike.differences

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
+from evprof.metrics.configurations.baselines import pooled
 from evprof.metrics.configurations.gathering import Configuration, configuration_key, configurations_of
 from evprof.metrics.figures.stages import END_TO_END
 from evprof.session.opened import open_session
@@ -52,13 +53,14 @@ class OpenSession:
         state = tuple((run.run_id, run.version) for run in ended)
         if state != self._state:
             self._state = state
-            self.columns = {key_of(column): column for column in configurations_of(ended, self.path)}
+            self.columns = {key_of(column): column for column in pooled(configurations_of(ended, self.path))}
 
     def left_out(self, column: Configuration) -> int:
         """The number of finished runs of a configuration that are in no figure: warm-up, profiled and cold runs."""
-        key, taken = configuration_key(column.runs[0].info), {run.run_id for run in column.runs}
+        keys = {configuration_key(run.info) for run in column.runs}
+        taken = {run.run_id for run in column.runs}
         return sum(
-            run.run_id not in taken and run.info.status == FINISHED and configuration_key(run.info) == key
+            run.run_id not in taken and run.info.status == FINISHED and configuration_key(run.info) in keys
             for run in self.runs
         )
 
