@@ -87,15 +87,15 @@ def test_the_run_list_tells_runs_of_one_mode_apart(
 ) -> None:
     labels = {line.key: line.second for line in RunEntries().lines(switched.runs)}
     assert labels == {
-        (PLAIN,): "",
-        (STATIC,): "static",
-        (MANY,): "int4 · static · compiled → eager · keep 0.5",
-        (PAIR, PAIR + 1): "chunk 256 · target nf4",
-        (SPECULATIVE,): "vision cache · target nf4",
+        (PLAIN,): "scene",
+        (STATIC,): "scene · static",
+        (MANY,): "scene · int4 · static · compiled → eager · keep 0.5",
+        (PAIR, PAIR + 1): "scene · chunk 256 · target nf4",
+        (SPECULATIVE,): "scene · vision cache · target nf4",
     }
     lines = {line.key: line for line in RunList(selection, switched, themes).list.lines}
-    assert lines[STATIC,].second == "static"
-    assert (lines[PLAIN,].second, lines[PLAIN,].badges) == ("", ("cold",))
+    assert lines[STATIC,].second == "scene · static"
+    assert (lines[PLAIN,].second, lines[PLAIN,].badges) == ("scene", ("cold",))
     assert "int4 · static" in lines[MANY,].tip
 
 
