@@ -32,8 +32,31 @@ TEXT = (
 )
 
 
-def shapes_of(config: Qwen2Config, tower: tuple[int, int, int, int, int]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Name and shape of every tensor of an EventGPT-Plus; `tower` is (layers, width, inner width, patch, patches)."""
+Tower = tuple[int, int, int, int, int]
+"""A CLIP tower's layers, width, inner width, patch in pixels, and patches."""
+
+
+def tower_shapes(prefix: str, tower: Tower) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Name and shape of every tensor of a CLIP tower."""
+    depth, narrow, wide, patch, patches = tower
+    yield f"{prefix}embeddings.class_embedding", (narrow,)
+    yield f"{prefix}embeddings.patch_embedding.weight", (narrow, 3, patch, patch)
+    yield f"{prefix}embeddings.position_embedding.weight", (patches + 1, narrow)
+    norms = ["pre_layrnorm", "post_layernorm"]
+    for layer in range(depth):
+        inside = f"encoder.layers.{layer}."
+        norms += [f"{inside}layer_norm1", f"{inside}layer_norm2"]
+        maps = [(f"self_attn.{name}_proj", narrow, narrow) for name in ("q", "k", "v", "out")]
+        for name, rows, columns in (*maps, ("mlp.fc1", wide, narrow), ("mlp.fc2", narrow, wide)):
+            yield f"{prefix}{inside}{name}.weight", (rows, columns)
+            yield f"{prefix}{inside}{name}.bias", (rows,)
+    for name in norms:
+        yield f"{prefix}{name}.weight", (narrow,)
+        yield f"{prefix}{name}.bias", (narrow,)
+
+
+def shapes_of(config: Qwen2Config, tower: Tower) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Name and shape of every tensor of an EventGPT-Plus."""
     width, inner = config.hidden_size, config.intermediate_size
     shared = width // config.num_attention_heads * (config.num_key_value_heads or 1)
     yield "model.embed_tokens.weight", (config.vocab_size, width)
@@ -50,24 +73,10 @@ def shapes_of(config: Qwen2Config, tower: tuple[int, int, int, int, int]) -> Ite
             yield f"{inside}mlp.{name}_proj.weight", shape
         yield f"{inside}input_layernorm.weight", (width,)
         yield f"{inside}post_attention_layernorm.weight", (width,)
-    depth, narrow, wide, patch, patches = tower
-    for number, columns in ((0, narrow), (2, width)):
+    for number, columns in ((0, tower[1]), (2, width)):
         yield f"model.event_projector.{number}.weight", (width, columns)
         yield f"model.event_projector.{number}.bias", (width,)
-    yield f"{TOWER}embeddings.class_embedding", (narrow,)
-    yield f"{TOWER}embeddings.patch_embedding.weight", (narrow, 3, patch, patch)
-    yield f"{TOWER}embeddings.position_embedding.weight", (patches + 1, narrow)
-    norms = ["pre_layrnorm", "post_layernorm"]
-    for layer in range(depth):
-        inside = f"encoder.layers.{layer}."
-        norms += [f"{inside}layer_norm1", f"{inside}layer_norm2"]
-        maps = [(f"self_attn.{name}_proj", narrow, narrow) for name in ("q", "k", "v", "out")]
-        for name, rows, columns in (*maps, ("mlp.fc1", wide, narrow), ("mlp.fc2", narrow, wide)):
-            yield f"{TOWER}{inside}{name}.weight", (rows, columns)
-            yield f"{TOWER}{inside}{name}.bias", (rows,)
-    for name in norms:
-        yield f"{TOWER}{name}.weight", (narrow,)
-        yield f"{TOWER}{name}.bias", (narrow,)
+    yield from tower_shapes(TOWER, tower)
 
 
 def tokenizer(pieces: int = 400) -> Tokenizer:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from bad_files import bad_files, mark_of
 from evprof.loaders.bundled import bundled_sample
 from evprof.session.tables import FORMAT
 
@@ -33,58 +30,16 @@ def refused(found: Any, code: int, *parts: object) -> str:
     return line
 
 
-class Harm:
-    """What a pickle does when it is opened by a careless reader."""
-
-    def __init__(self, mark: Path) -> None:
-        self._mark = mark
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self._mark),)
-
-
 @pytest.fixture
-def mark(tmp_path: Path) -> Path:
-    """A folder that exists only if something inside a file was run."""
-    return tmp_path / "was-run"
-
-
-@pytest.fixture
-def bad(tmp_path: Path, mark: Path) -> Path:
+def bad(tmp_path: Path) -> Path:
     """A folder of files that are nothing."""
-    folder = tmp_path / "bad"
-    folder.mkdir()
-    sample = bundled_sample()
-    assert sample.events_path is not None
-    assert sample.video_path is not None
-    events, video = Path(sample.events_path).read_bytes(), Path(sample.video_path).read_bytes()
-    for name in ("empty.npy", "empty.mp4", "empty.evprof", "empty.npz"):
-        (folder / name).touch()
-    for name in ("text.npy", "text.mp4", "text.evprof", "text.bin"):
-        (folder / name).write_text("Dear diary, " * 30)
-    (folder / "cut.npy").write_bytes(events[: len(events) // 2])
-    (folder / "cut.mp4").write_bytes(video[: len(video) // 2])
-    (folder / "video.npy").write_bytes(video)
-    (folder / "events.mp4").write_bytes(events)
-    (folder / "harm.npy").write_bytes(events[:128] + pickle.dumps(Harm(mark)))
-    np.save(folder / "harm2.npy", np.array([Harm(mark)], dtype=object), allow_pickle=True)
-    (folder / "no-pictures").mkdir()
-    (folder / "no-pictures" / "notes.txt").write_text("nothing to see")
-    with closing(sqlite3.connect(folder / "other.evprof")) as other:
-        other.execute("CREATE TABLE runs (run_id)")
-        other.commit()
-    _write_sound(folder / "sound.mp4")
-    return folder
+    return bad_files(tmp_path / "bad", bundled_sample())
 
 
-def _write_sound(path: Path) -> None:
-    import av
-
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("aac", rate=8000)
-        frame = av.AudioFrame.from_ndarray(np.zeros((1, 8000), dtype=np.float32), format="fltp", layout="mono")
-        frame.rate = 8000
-        container.mux([*stream.encode(frame), *stream.encode()])
+@pytest.fixture
+def mark(bad: Path) -> Path:
+    """A folder that exists only if something inside a file was run."""
+    return mark_of(bad)
 
 
 # Looking: nothing begins, so nothing is printed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Callable
@@ -11,21 +10,13 @@ from typing import Any
 
 import pytest
 
+from described_adapter import describe_adapter
 from evprof.cli import build_parser
 from evprof.cli.run.command import requests_of
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.speculation import SpeculationSettings
 
 pytest.importorskip("torch")
-
-
-def adapter_in(folder: Path, kind: str) -> Path:
-    """The description of an adapter, without its tensors."""
-    folder.mkdir()
-    values = {"format": 1, "kind": kind, "name": folder.name, "target": "t", "draft": None, "hidden_size": 8}
-    values |= {"draft_hidden_size": None, "vocabulary": 9, "config": {}, "training": {}, "evaluation": None}
-    (folder / "adapter.json").write_text(json.dumps(values), encoding="utf-8")
-    return folder
 
 
 def asked(*words: object) -> RunRequest:
@@ -45,7 +36,7 @@ def test_naming_a_drafter_asks_for_speculation(drafter: str) -> None:
 
 
 def test_every_option_reaches_its_setting(tmp_path: Path) -> None:
-    head = adapter_in(tmp_path / "head", "eagle")
+    head = describe_adapter(tmp_path / "head", "eagle")
     words = ["--drafter", head, "--draft-length", "budgeted", "--draft-tree", "3,2,1", "--no-judgements"]
     assert asked(*words).settings.speculation == SpeculationSettings(
         drafter="eagle", adapter=str(head), length="budgeted", tree="3,2,1", judges=False
@@ -58,7 +49,7 @@ def test_every_option_reaches_its_setting(tmp_path: Path) -> None:
 
 
 def test_an_adapter_says_by_its_kind_who_drafts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts, maps = adapter_in(tmp_path / "counts", "ngram"), adapter_in(tmp_path / "maps", "kv")
+    counts, maps = describe_adapter(tmp_path / "counts", "ngram"), describe_adapter(tmp_path / "maps", "kv")
     for words in (["--drafter", counts], ["--adapter", counts], ["--drafter", "ngram", "--adapter", counts]):
         request = asked(*words)
         assert request.mode == "speculative"
@@ -91,7 +82,10 @@ def test_an_adapter_says_by_its_kind_who_drafts(tmp_path: Path, monkeypatch: pyt
 def test_what_means_nothing_is_refused(
     evprof: Callable[..., Any], tmp_path: Path, words: str, code: int, sentence: str
 ) -> None:
-    places = {"COUNTS": adapter_in(tmp_path / "counts", "ngram"), "MAPS": adapter_in(tmp_path / "maps", "kv")}
+    places = {
+        "COUNTS": describe_adapter(tmp_path / "counts", "ngram"),
+        "MAPS": describe_adapter(tmp_path / "maps", "kv"),
+    }
     found = evprof("run", *(places.get(word, word) for word in words.split()))
     assert (found.code, found.output) == (code, "")
     assert sentence in found.errors

@@ -27,6 +27,7 @@ from engines.loading.shapes import random_config
 from engines.loading.weights import find_checkpoint, load_model
 from evprof.core.errors import UserError
 from evprof.core.vocabulary.generation import ModelChoice
+from qwen2_folders import Tower, tower_shapes
 from small_models import small_text, small_vision
 from tensor_names import tensor_names
 
@@ -37,9 +38,9 @@ BUNDLED = Path(__file__).parents[2] / "assets" / "models" / "evprof-tiny-eventgp
 
 
 def published_shapes(
-    layers: int, width: int, inner: int, rows: int, tower: tuple[int, int, int, int, int]
+    layers: int, width: int, inner: int, rows: int, tower: Tower
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Name and shape of every tensor; `tower` is (layers, width, inner width, patch, patches)."""
+    """Name and shape of every tensor."""
     yield "model.embed_tokens.weight", (rows, width)
     yield "lm_head.weight", (rows, width)
     yield "model.norm.weight", (width,)
@@ -51,24 +52,10 @@ def published_shapes(
         yield f"model.layers.{layer}.mlp.down_proj.weight", (width, inner)
         yield f"model.layers.{layer}.input_layernorm.weight", (width,)
         yield f"model.layers.{layer}.post_attention_layernorm.weight", (width,)
-    depth, narrow, wide, patch, patches = tower
-    for name, columns in (("visual_projector.0", narrow), ("visual_projector.2", width), ("feature_adaptor", width)):
+    for name, columns in (("visual_projector.0", tower[1]), ("visual_projector.2", width), ("feature_adaptor", width)):
         yield f"model.{name}.weight", (width, columns)
         yield f"model.{name}.bias", (width,)
-    yield f"{TOWER}embeddings.class_embedding", (narrow,)
-    yield f"{TOWER}embeddings.patch_embedding.weight", (narrow, 3, patch, patch)
-    yield f"{TOWER}embeddings.position_embedding.weight", (patches + 1, narrow)
-    norms = ["pre_layrnorm", "post_layernorm"]
-    for layer in range(depth):
-        inside = f"encoder.layers.{layer}."
-        norms += [f"{inside}layer_norm1", f"{inside}layer_norm2"]
-        maps = [(f"self_attn.{name}_proj", narrow, narrow) for name in ("q", "k", "v", "out")]
-        for name, out, columns in (*maps, ("mlp.fc1", wide, narrow), ("mlp.fc2", narrow, wide)):
-            yield f"{TOWER}{inside}{name}.weight", (out, columns)
-            yield f"{TOWER}{inside}{name}.bias", (out,)
-    for name in norms:
-        yield f"{TOWER}{name}.weight", (narrow,)
-        yield f"{TOWER}{name}.bias", (narrow,)
+    yield from tower_shapes(TOWER, tower)
 
 
 def test_the_7b_model_has_exactly_the_published_names_and_shapes() -> None:

@@ -22,7 +22,7 @@ from PySide6.QtCore import (
     QtMsgType,
     qInstallMessageHandler,
 )
-from PySide6.QtWidgets import QApplication, QInputDialog, QMessageBox
+from PySide6.QtWidgets import QApplication, QDialog, QInputDialog, QMessageBox, QWidget
 
 from evprof.core.protocols import Clock, RunEnded, RunStarted, monotonic_ns
 from evprof.core.recording import RecordLog
@@ -33,13 +33,17 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.run.session_writer import SessionWriter
+from kept import Keep, T
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET
 from told import told
+from ui.columns.model_pair import ModelPair
+from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
 from ui.timeline.timeline_view import TimelineView
+from ui.widgets.following import FollowingPanel
 from ui.window.main_window import MainWindow
 
 
@@ -99,24 +103,37 @@ def themes(application: QApplication) -> Iterator[ThemeHolder]:
 
 
 @pytest.fixture
-def make_window(themes: ThemeHolder, application: QApplication) -> Iterator[Callable[..., MainWindow]]:
-    """Makes visible windows without an engine; they are freed after the test."""
-    made: list[MainWindow] = []
+def keep(themes: ThemeHolder, application: QApplication) -> Iterator[Keep]:
+    """Widgets and controllers, the newest first: ends their work, closes their dialogs and them, and frees them."""
+    kept: list[Any] = []
+
+    def add(made: T) -> T:
+        kept.append(made)
+        return made
+
+    yield add
+    for made in reversed(kept):
+        if isinstance(made, QWidget):
+            for dialog in made.findChildren(QDialog):
+                dialog.close()
+        for name in ("finish", "close_feed", "close_feeds", "close", "deleteLater"):
+            getattr(made, name, bool)()
+    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture
+def make_window(themes: ThemeHolder, application: QApplication, keep: Keep) -> Callable[..., MainWindow]:
+    """Makes visible windows without an engine."""
 
     def make(settings: QSettings | None = None, path: Path | None = None) -> MainWindow:
-        window = MainWindow(themes, settings)
-        made.append(window)
+        window = keep(MainWindow(themes, settings))
         window.session.path = path
         window.resize(1280, 720)
         window.show()
         application.processEvents()
         return window
 
-    yield make
-    for window in made:
-        window.close()
-        window.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return make
 
 
 @pytest.fixture
@@ -137,13 +154,46 @@ def wait_until(wait_until: Callable[..., Any], application: QApplication) -> Cal
     return partial(wait_until, meanwhile=application.processEvents)
 
 
+@pytest.fixture
+def pulled(keep: Keep) -> Callable[..., RunController]:
+    """The controller over a recording, or the one it is given, after it has taken in what there is."""
+
+    def pull(source: RunController | RecordLog) -> RunController:
+        controller = keep(RunController(source)) if isinstance(source, RecordLog) else source
+        controller.pull()
+        return controller
+
+    return pull
+
+
+@pytest.fixture
+def make_panel(
+    selection: Selection, themes: ThemeHolder, pulled: Callable[..., RunController], keep: Keep
+) -> Callable[..., FollowingPanel]:
+    """Makes panels of a controller or a recording, with runs in the columns."""
+
+    def make(
+        kind: type[FollowingPanel], source: RunController | RecordLog, *runs: int | None, is_shown: bool = True
+    ) -> FollowingPanel:
+        panel = keep(kind(pulled(source), selection, themes))
+        panel.resize(900, 500)
+        panel.setVisible(is_shown)
+        if runs:
+            selection.set_runs(*runs)
+        QApplication.processEvents()
+        return panel
+
+    return make
+
+
 MakeTimeline = Callable[..., TimelineView]
 
 
 @pytest.fixture
-def make_timeline(application: QApplication, selection: Selection, themes: ThemeHolder) -> Iterator[MakeTimeline]:
+def make_timeline(
+    selection: Selection, themes: ThemeHolder, pulled: Callable[..., RunController], keep: Keep
+) -> MakeTimeline:
     """Makes visible timelines of a controller or a recording, with runs in the columns."""
-    made: list[TimelineView] = []
 
     def make(
         source: RunController | RecordLog,
@@ -151,23 +201,16 @@ def make_timeline(application: QApplication, selection: Selection, themes: Theme
         size: tuple[int, int] = (1100, 620),
         clock: Clock = monotonic_ns,
     ) -> TimelineView:
-        controller = RunController(source) if isinstance(source, RecordLog) else source
-        controller.pull()
-        view = TimelineView(controller, selection, themes, clock=clock)
-        made.append(view)
+        view = keep(TimelineView(pulled(source), selection, themes, clock=clock))
         view.resize(*size)
         view.show()
-        application.processEvents()
+        QApplication.processEvents()
         if runs:
             selection.set_runs(*runs)
-            application.processEvents()
+            QApplication.processEvents()
         return view
 
-    yield make
-    for view in made:
-        view.close()
-        view.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return make
 
 
 @pytest.fixture
@@ -208,12 +251,24 @@ def session_file(tmp_path: Path, saved: Path) -> Path:
 
 
 @pytest.fixture
-def controller(application: QApplication, scripted_recording: RecordLog) -> Iterator[RunController]:
+def controller(scripted_recording: RecordLog, pulled: Callable[..., RunController]) -> RunController:
     """A controller without an engine that has seen the scripted runs."""
-    made = RunController(scripted_recording)
-    made.pull()
-    yield made
-    made.close()
+    return pulled(scripted_recording)
+
+
+@pytest.fixture
+def pair(selection: Selection, themes: ThemeHolder, keep: Keep) -> ModelPair:
+    """Both columns, empty."""
+    made = keep(ModelPair(selection, themes))
+    made.resize(1000, 420)
+    made.show()
+    return made
+
+
+@pytest.fixture
+def inspector(selection: Selection, controller: RunController, themes: ThemeHolder, keep: Keep) -> Inspector:
+    """The details of what the controller has seen."""
+    return keep(Inspector(selection, controller, themes))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from ui.runs.run_details import Detail, DetailSection
 from ui.runs.run_entries import RunEntries
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.style.theme import ThemeHolder
 from ui.widgets.line_list import ListLine
 
 CHOICE = Sample("/gone/a.npy", name="crossing", expected=ExpectedAnswer(choices=("a car", "a bus"), right=1))
@@ -69,24 +67,6 @@ def scripted_recording() -> RecordLog:
         _answer(made, 2 * place + 1, DRAFT, sample, of_draft, status=status)
         _answer(made, 2 * place + 2, TARGET, sample, of_target, status=status)
     return made
-
-
-@pytest.fixture
-def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
-    made = ModelPair(selection, themes)
-    made.resize(1000, 420)
-    made.show()
-    yield made
-    made.close_feeds()
-    made.deleteLater()
-
-
-@pytest.fixture
-def inspector(selection: Selection, controller: RunController, themes: ThemeHolder) -> Iterator[Inspector]:
-    made = Inspector(selection, controller, themes)
-    made.resize(280, 600)
-    yield made
-    made.deleteLater()
 
 
 def _said_below(pair: ModelPair, controller: RunController, a: int, b: int) -> list[str]:

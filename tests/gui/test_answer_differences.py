@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
@@ -18,7 +15,6 @@ from ui.columns.answer_comparison import AnswerComparison
 from ui.columns.model_pair import ModelPair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
-from ui.style.theme import ThemeHolder
 
 MS = 1_000_000
 
@@ -47,16 +43,6 @@ def scripted_recording() -> RecordLog:
     return made
 
 
-@pytest.fixture
-def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
-    made = ModelPair(selection, themes)
-    made.show()
-    yield made
-    made.close_feeds()
-    made.close()
-    made.deleteLater()
-
-
 def _marked(pair: ModelPair) -> list[str]:
     texts = []
     for column in (pair.left, pair.right):
@@ -82,9 +68,7 @@ def test_both_texts_are_marked_while_they_grow(
     assert pair.left.text.differing == []
 
 
-def test_answers_that_an_imported_file_does_not_hold_have_no_marks(
-    pair: ModelPair, application: QApplication, selection: Selection
-) -> None:
+def test_answers_that_an_imported_file_does_not_hold_have_no_marks(pair: ModelPair, selection: Selection) -> None:
     recording = RecordLog()
     for run_id, text in ((A, None), (B, "The red car.")):
         imported = ImportedFacts("/data/rows.json", "per_sample_rows", run_id)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from PySide6.QtWidgets import QApplication, QDialog
 
+from bad_files import bad_files, mark_of
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from evprof.loaders.bundled import bundled_sample
 from evprof.run.session_writer import SessionWriter
 from evprof.session.tables import FORMAT
 from ui.window.app import settle
@@ -30,47 +26,10 @@ from window_driver import drop, sentences, start_engine
 Wait = Callable[..., None]
 
 
-class Harm:
-    """What a pickle does when it is opened by a careless reader."""
-
-    def __init__(self, mark: Path) -> None:
-        self._mark = mark
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (str(self._mark),)
-
-
-def mark_of(folder: Path) -> Path:
-    """A folder that exists only if something inside a file was run."""
-    return folder / "was-run"
-
-
 @pytest.fixture
-def bad(tmp_path: Path, files: dict[str, str]) -> Path:
+def bad(tmp_path: Path) -> Path:
     """A folder of files that are nothing."""
-    import av
-
-    folder = tmp_path / "bad"
-    folder.mkdir()
-    events, video = Path(files["events"]).read_bytes(), Path(files["video"]).read_bytes()
-    for name in ("empty.npy", "empty.mp4", "empty.evprof"):
-        (folder / name).touch()
-    for name in ("text.npy", "text.mp4", "text.evprof"):
-        (folder / name).write_text("Dear diary, " * 30)
-    (folder / "cut.npy").write_bytes(events[: len(events) // 2])
-    (folder / "cut.mp4").write_bytes(video[: len(video) // 2])
-    (folder / "harm.npy").write_bytes(events[:128] + pickle.dumps(Harm(mark_of(folder))))
-    (folder / "no-pictures").mkdir()
-    (folder / "no-pictures" / "notes.txt").write_text("nothing to see")
-    with closing(sqlite3.connect(folder / "other.evprof")) as other:
-        other.execute("CREATE TABLE runs (run_id)")
-        other.commit()
-    with av.open(str(folder / "sound.mp4"), "w") as container:
-        stream = container.add_stream("aac", rate=8000)
-        frame = av.AudioFrame.from_ndarray(np.zeros((1, 8000), dtype=np.float32), format="fltp", layout="mono")
-        frame.rate = 8000
-        container.mux([*stream.encode(frame), *stream.encode()])
-    return folder
+    return bad_files(tmp_path / "bad", bundled_sample())
 
 
 @pytest.fixture
@@ -233,9 +192,7 @@ def test_bad_files_in_a_run_fail_the_run_and_the_next_one_works(
     ]
 
 
-def test_a_file_that_cannot_be_read_does_not_stay_a_sample(
-    window: MainWindow, bad: Path, application: QApplication, wait_until: Wait
-) -> None:
+def test_a_file_that_cannot_be_read_does_not_stay_a_sample(window: MainWindow, bad: Path, wait_until: Wait) -> None:
     window.samples.read_durations()
     before = list(window.samples.samples)
     window.open_paths([str(bad / "cut.npy")])

@@ -6,6 +6,7 @@ import gc
 
 from PySide6.QtWidgets import QApplication, QLabel, QLayoutItem, QSpacerItem, QWidget, QWidgetItem
 
+from kept import Keep
 from ui.widgets.boxes import beside, put_parts, stacked
 
 
@@ -14,9 +15,9 @@ def held_places() -> list[QLayoutItem]:
     return [one for one in gc.get_objects() if type(one) in (QSpacerItem, QWidgetItem)]
 
 
-def test_boxes_in_boxes_stand_as_they_are_told_and_hold_on_to_no_place(application: QApplication) -> None:
+def test_boxes_in_boxes_stand_as_they_are_told_and_hold_on_to_no_place(application: QApplication, keep: Keep) -> None:
     before = len(held_places())
-    ground = QWidget()
+    ground = keep(QWidget())
     ground.resize(300, 200)
     labels = [QLabel(text) for text in "abcd"]
     a, b, c, d = labels
@@ -28,12 +29,10 @@ def test_boxes_in_boxes_stand_as_they_are_told_and_hold_on_to_no_place(applicati
     assert b.x() == a.x() + a.width() + 40
     assert c.geometry().right() == ground.rect().right()
     assert d.y() >= c.y() + c.height()
-    ground.close()
-    ground.deleteLater()
 
 
-def test_a_box_put_elsewhere_gets_its_parts_as_well(application: QApplication) -> None:
-    ground, one, other = QWidget(), QLabel("one"), QLabel("other")
+def test_a_box_put_elsewhere_gets_its_parts_as_well(keep: Keep) -> None:
+    ground, one, other = keep(QWidget()), QLabel("one"), QLabel("other")
     column = stacked(on=ground)
     box = beside(one, None, other)
     column.addLayout(box)
@@ -41,4 +40,3 @@ def test_a_box_put_elsewhere_gets_its_parts_as_well(application: QApplication) -
     put_parts(box)
     assert [one.parent(), other.parent()] == [ground, ground]
     assert box.count() == 3
-    ground.deleteLater()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from evprof.metrics.configurations.gathering import Configuration, typical_run
 from evprof.run.legacy_import import import_files
 from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import SessionSource
+from kept import Keep
 from ui.runs.run_list import RunList
 from ui.state.cells import configuration_runs, typical_pair
 from ui.state.run_controller import RunController
@@ -60,26 +61,21 @@ def _suite(add_row: AddRow, samples: int, cells: int = 2) -> RecordLog:
 
 
 @pytest.fixture
-def controller(application: QApplication, add_row: AddRow) -> Iterator[RunController]:
+def scripted_recording(add_row: AddRow) -> RecordLog:
     """Six samples in two cells of both models."""
-    made = RunController(_suite(add_row, 6))
-    made.pull()
-    yield made
-    made.close()
+    return _suite(add_row, 6)
 
 
 @pytest.fixture
 def shown(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
-) -> Iterator[RunList]:
+    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder, keep: Keep
+) -> RunList:
     """The list over them."""
     made = RunList(selection, controller, themes)
     made.resize(208, 400)
     made.show()
     application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
+    return keep(made)
 
 
 def _click(shown: RunList, row: int, x: int) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from PySide6.QtCore import QEvent, QMimeData, QPoint, Qt
+from PySide6.QtCore import QMimeData, QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from kept import Keep
 from ui.style.theme import ThemeHolder
 from ui.widgets.line_list import LineList, ListLine
 
@@ -16,7 +15,7 @@ LEFT, NONE = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
 
 
 @pytest.fixture
-def lines(themes: ThemeHolder, application: QApplication) -> Iterator[LineList]:
+def lines(themes: ThemeHolder, application: QApplication, keep: Keep) -> LineList:
     """Lines 40 to 1, the newest first, of which six are in sight; they can be dragged."""
     made = LineList(themes)
     made.mime_of = lambda _: QMimeData()
@@ -24,10 +23,7 @@ def lines(themes: ThemeHolder, application: QApplication) -> Iterator[LineList]:
     made.show()
     show(made, 40)
     application.processEvents()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return keep(made)
 
 
 def show(lines: LineList, newest: int, current: object = None) -> None:

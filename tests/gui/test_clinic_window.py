@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QTableWidget
 
@@ -24,6 +24,7 @@ from evprof.metrics.speculation.failure_modes import first_rejections
 from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.payoff import DECODE, prediction_of
 from evprof.metrics.speculation.verdicts import speculation_sentence
+from kept import Keep
 from scripted_engine import ScriptedEngine
 from told import in_turns
 from ui.clinic.break_even import WhatIf
@@ -64,26 +65,22 @@ def recording() -> RecordLog:
 
 
 @pytest.fixture
-def controller(application: QApplication, recording: RecordLog) -> Iterator[RunController]:
-    made = RunController(recording)
-    made.pull()
+def controller(recording: RecordLog, pulled: Callable[..., RunController]) -> RunController:
+    made = pulled(recording)
     in_turns(made.runs.values())
-    yield made
-    made.close()
+    return made
 
 
 @pytest.fixture
 def dialog(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
-) -> Iterator[ClinicDialog]:
+    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder, keep: Keep
+) -> ClinicDialog:
     """The clinic of the first speculative run."""
     selection.set_runs(SPECULATIVE, SPECULATIVE)
     made = ClinicDialog(controller, selection, themes)
     made.show()
     application.processEvents()
-    yield made
-    made.close()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return keep(made)
 
 
 def others(dialog: ClinicDialog) -> list[RunLog]:
@@ -198,12 +195,12 @@ def test_pieces_and_chances_are_told_apart() -> None:
 
 
 def test_a_run_that_goes_on_fills_it(
-    application: QApplication, selection: Selection, themes: ThemeHolder, recording: RecordLog, wait_until: Callable
+    selection: Selection, themes: ThemeHolder, recording: RecordLog, wait_until: Callable, keep: Keep
 ) -> None:
     growing = RecordLog()
-    controller = RunController(growing)
+    controller = keep(RunController(growing))
     selection.set_runs(1, 1)
-    dialog = ClinicDialog(controller, selection, themes)
+    dialog = keep(ClinicDialog(controller, selection, themes))
     dialog.show()
     assert dialog.empty.isVisible()
     for message in recording.messages():
@@ -216,19 +213,17 @@ def test_a_run_that_goes_on_fills_it(
         growing.extend(name, [row for row in stream.rows() if row[0] == 1])
     controller.pull()
     wait_until(lambda: any(entry.name == TOKEN_RATE for entry in dialog.clinic.definitions if entry.value is not None))
-    dialog.close()
-    controller.close()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.mark.parametrize("ids", ["1,x,,2", "", "-5", "9" * 5000])
 @pytest.mark.parametrize(("drafted", "accepted", "emitted"), [(3, 0, 1), (0, 7, 0), (-2, -1, -5), (10**12, 2, 2)])
 def test_rounds_that_cannot_be_break_nothing(
-    application: QApplication,
     selection: Selection,
     themes: ThemeHolder,
     ids: str,
     *,
+    pulled: Callable[..., RunController],
+    keep: Keep,
     drafted: int,
     accepted: int,
     emitted: int,
@@ -242,16 +237,12 @@ def test_rounds_that_cannot_be_break_nothing(
     recording.append(JudgementRecord(1, 5, -3, -9, 1, 2, 0, -5, 10**9, 3, -1, "", ""))
     for round_index in (0, 0, 9):
         recording.append(RoundRecord(1, round_index, -5, 5, -5, 5, drafted, accepted, emitted, ids, 1))
-    controller = RunController(recording)
-    controller.pull()
+    controller = pulled(recording)
     selection.set_runs(1, 1)
-    dialog = ClinicDialog(controller, selection, themes)
+    dialog = keep(ClinicDialog(controller, selection, themes))
     dialog.show()
-    application.processEvents()
+    QApplication.processEvents()
     for row in range(dialog.rejections.rowCount()):
         dialog.rejections.setCurrentCell(row, 0)
     panel = SpeculationPanel(themes)
     panel.show_run(controller.runs[1], controller.runs)
-    dialog.close()
-    controller.close()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)

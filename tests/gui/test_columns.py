@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -19,16 +19,6 @@ from ui.columns.model_pair import ModelPair
 from ui.columns.stage_strip import StageStrip
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
-
-
-@pytest.fixture
-def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
-    made = ModelPair(selection, themes)
-    made.resize(1000, 420)
-    made.show()
-    yield made
-    made.close_feeds()
-    made.deleteLater()
 
 
 def test_a_side_by_side_pair_shows_both_models(pair: ModelPair, runs: dict[int, RunLog]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QApplication
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import FAILED
 from evprof.run.session_writer import SessionWriter
+from kept import Keep
 from ui.comparison.book import ColumnKey
 from ui.comparison.sheet import FigureCell, delta_text
 from ui.comparison.table import HEAD_PX
@@ -63,16 +64,11 @@ def there(tmp_path: Path, add_row: AddRow) -> Path:
 
 
 @pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, here: Path) -> Iterator[MainWindow]:
+def window(themes: ThemeHolder, here: Path, keep: Keep) -> MainWindow:
     """The window over that session, without an engine."""
     made = MainWindow(themes)
     made.session.read(here)
-    yield made
-    for dialog in made.findChildren(ComparisonDialog):
-        dialog.close()
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return keep(made)
 
 
 @pytest.fixture

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
 from evprof.core.run_info import ImportedFacts
@@ -28,15 +27,12 @@ STAGES = {"load+preprocess": 40.0, "vision": 20.0, "prefill+decode": 300.0}
 
 
 @pytest.fixture
-def controller(application: QApplication, add_row: Callable[..., None]) -> Iterator[RunController]:
+def scripted_recording(add_row: Callable[..., None]) -> RecordLog:
     """One imported row of both models, the second with its text."""
     recording = RecordLog()
     for run_id, role, text in ((1, "draft", None), (2, "target", "A car on a road.")):
         add_row(recording, run_id, STAGES, cell=role, role=role, mode="side-by-side", group=7, imported=FILE, text=text)
-    made = RunController(recording)
-    made.pull()
-    yield made
-    made.close()
+    return recording
 
 
 @pytest.fixture
@@ -54,9 +50,7 @@ def _colors(image: QImage, box: QRectF) -> set[str]:
     }
 
 
-def test_the_strip_has_one_segment_per_interval(
-    application: QApplication, imported: RunLog, selection: Selection, themes: ThemeHolder
-) -> None:
+def test_the_strip_has_one_segment_per_interval(imported: RunLog, selection: Selection, themes: ThemeHolder) -> None:
     strip = StageStrip(selection, themes)
     strip.resize(400, HEIGHT)
     strip.show_column(ShownModel(imported, "draft"))
@@ -112,15 +106,15 @@ def test_what_a_file_lacks_is_said(imported: RunLog, runs_of_ours: dict[int, Run
 
 
 @pytest.fixture
-def runs_of_ours(scripted_recording: RecordLog) -> dict[int, RunLog]:
+def runs_of_ours(played: RecordLog) -> dict[int, RunLog]:
     """Runs that were made here."""
-    book = RunBook(scripted_recording)
+    book = RunBook(played)
     book.update()
     return dict(book.runs)
 
 
 def test_the_comparison_takes_a_basis_that_the_file_has_a_total_on(
-    add_row: Callable[..., None], application: QApplication, themes: ThemeHolder
+    add_row: Callable[..., None], themes: ThemeHolder
 ) -> None:
     recording = RecordLog()
     for run_id in (1, 2):

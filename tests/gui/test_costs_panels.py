@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +20,12 @@ from ui.costs.stacked_bars import FAINT, HATCHED, PLAIN, Bar
 from ui.costs.visual_panel import VisualPanel
 from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, SpanRef, TimeRange, TokenRef
-from ui.style.theme import ThemeHolder
 from ui.widgets.figure_table import FigureTable
-from ui.widgets.following import FollowingPanel
 from ui.window.app import settle
 from ui.window.main_window import MainWindow
 
 MS = 1_000_000
 MakePanel = Callable[..., Any]
-
-
-@pytest.fixture
-def make_panel(
-    application: QApplication, selection: Selection, themes: ThemeHolder
-) -> Iterator[Callable[..., FollowingPanel]]:
-    """Makes a panel over a controller, shown unless told otherwise."""
-    made: list[FollowingPanel] = []
-
-    def make(kind: type[FollowingPanel], controller: RunController, *, is_shown: bool = True) -> FollowingPanel:
-        panel = kind(controller, selection, themes)
-        made.append(panel)
-        panel.resize(900, 420)
-        panel.setVisible(is_shown)
-        application.processEvents()
-        return panel
-
-    yield make
-    for panel in made:
-        panel.finish()
-        panel.close()
-        panel.deleteLater()
 
 
 def row(table: FigureTable, name: str, unit: str = "") -> tuple[str, ...]:
@@ -96,7 +72,7 @@ def test_a_click_selects_the_stage_or_the_round(
 
 
 def test_a_selected_range_shows_the_cache_as_it_was(
-    make_panel: MakePanel, controller: RunController, selection: Selection, application: QApplication
+    make_panel: MakePanel, controller: RunController, selection: Selection
 ) -> None:
     panel = make_panel(KvPanel, controller)
     selection.set_runs(None, 2)
@@ -135,11 +111,7 @@ def test_an_empty_session_says_what_fills_the_panels(make_panel: MakePanel, sele
 
 
 def test_a_hidden_panel_does_nothing_and_catches_up(
-    make_panel: MakePanel,
-    controller: RunController,
-    selection: Selection,
-    application: QApplication,
-    monkeypatch: pytest.MonkeyPatch,
+    make_panel: MakePanel, controller: RunController, selection: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     panel = make_panel(KvPanel, controller, is_shown=False)
     asked: list[int] = []

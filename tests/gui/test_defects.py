@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QTimer
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication, QWidget
 
 from evprof.cli.terminal.crash import write_report
 from evprof.core.errors import UserError
 from evprof.core.files.user_folders import log_folder
+from kept import Keep
 from ui.defects.defect_net import CrashDialog, DefectNet, FaultFile, crashed_windows
 from ui.state.run_controller import RunController
 
@@ -32,13 +33,8 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def window(application: QApplication) -> Iterator[QWidget]:
-    made = QWidget()
-    yield made
-    for dialog in made.findChildren(CrashDialog):
-        dialog.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+def window(keep: Keep) -> QWidget:
+    return keep(QWidget())
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.protocols import RunEnded, RunStarted
@@ -16,6 +13,7 @@ from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.metrics.figures.decoding import token_gaps_ms
 from evprof.view.columns import ShownModel, columns_of
+from kept import Keep
 from ui.distributions.window import DistributionsDialog, distributions, pools
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -24,15 +22,13 @@ from ui.style.theme import ThemeHolder
 
 @pytest.fixture
 def dialog(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder
-) -> Iterator[DistributionsDialog]:
+    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder, keep: Keep
+) -> DistributionsDialog:
     """The window over the scripted runs, with nothing selected."""
     made = DistributionsDialog(controller, selection, themes)
     made.show()
     application.processEvents()
-    yield made
-    made.close()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return keep(made)
 
 
 def test_it_follows_the_columns(
@@ -92,7 +88,7 @@ def test_repeats_of_a_request_are_one_curve(selection: Selection) -> None:
 
 
 def test_a_run_that_goes_on_changes_it_once_an_interval(
-    application: QApplication, selection: Selection, themes: ThemeHolder, monkeypatch: pytest.MonkeyPatch
+    selection: Selection, themes: ThemeHolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = RecordLog()
     controller = RunController(recording)
@@ -119,8 +115,6 @@ def test_a_run_that_goes_on_changes_it_once_an_interval(
     assert len(drawn) == before
     controller.replace_recording(RecordLog())
     assert dialog.empty.isVisible()
-    dialog.close()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 def test_the_draft_that_only_helps_has_no_curve(runs: dict[int, RunLog]) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.events.recording import EventsInMemory
 from evprof.view.event_rates import polarity_counts
+from kept import Keep
 from ui.players.event_look import EventLook
 from ui.players.event_player import EventPlayer
 from ui.players.event_windows import SAMPLE_US, EventWindows, RateSurvey
@@ -32,8 +32,8 @@ def settings(tmp_path: Path) -> QSettings:
 
 @pytest.fixture
 def player(
-    application: QApplication, themes: ThemeHolder, files: dict[str, str], settings: QSettings, wait_until: Wait
-) -> Iterator[EventPlayer]:
+    themes: ThemeHolder, files: dict[str, str], settings: QSettings, wait_until: Wait, keep: Keep
+) -> EventPlayer:
     """The bundled recording, 240 x 180 and 50 ms long, at its end; every picture gathers all of it."""
     choice = LookChoice(settings)
     choice.choose(EventLook(span_us=100_000))
@@ -45,10 +45,7 @@ def player(
     wait_until(lambda: made.is_drawn and not made.is_waiting)
     clock.seek(clock.stop_us)
     wait_until(lambda: not made.is_waiting)
-    yield made
-    made.close_feed()
-    made.close()
-    made.deleteLater()
+    return keep(made)
 
 
 def test_the_curve_counts_every_event_once_and_leads_there(

@@ -7,13 +7,13 @@ pictures taken before it must be equal, so that nothing else can be taken for it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QDeadlineTimer, QEvent, Qt, QThread
+from PySide6.QtCore import QDeadlineTimer, Qt, QThread
 from PySide6.QtGui import QDesktopServices, QImage, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QMessageBox
@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QMessageB
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.view.alignment import LANDMARK, Landmark, RunAlignment
+from kept import Keep
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
 from ui.window.actions import ENTRIES, ActionEntry
@@ -76,8 +77,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 @pytest.fixture
 def window(
-    themes: ThemeHolder, application: QApplication, session_file: Path, asked: Asked, wait_until: Callable[..., None]
-) -> Iterator[MainWindow]:
+    themes: ThemeHolder,
+    application: QApplication,
+    session_file: Path,
+    asked: Asked,
+    wait_until: Callable[..., None],
+    *,
+    keep: Keep,
+) -> MainWindow:
     """A window in the midst of work: a session is open, a stage selected, the view zoomed in."""
     made = MainWindow(themes)
     made.resize(1280, 720)
@@ -96,10 +103,7 @@ def window(
     made.timeline.setFocus()
     rest(application, made)
     asked.of.clear()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return keep(made)
 
 
 def seen(application: QApplication, window: MainWindow, asked: Asked) -> tuple[Any, ...]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QWidget
 
 from evprof.loaders import bundled
+from kept import Keep
 from ui.help.help_pages import CONTENTS, TROUBLESHOOTING, HelpPages
 from ui.widgets.text_dialogs import ProblemsDialog
 
@@ -50,14 +51,10 @@ def test_the_built_page_comes_first(name: str, program: Path, opened: list[str])
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_checkout_shows_the_source_in_a_window(
-    name: str, program: Path, opened: list[str], application: QApplication
-) -> None:
+def test_a_checkout_shows_the_source_in_a_window(name: str, program: Path, opened: list[str], keep: Keep) -> None:
     put(program / "docs" / f"{name}.md")
-    window = QWidget()
+    window = keep(QWidget())
     HelpPages(pytest.fail, window).open(name)
     (dialog,) = window.findChildren(ProblemsDialog)
     assert dialog.text.toPlainText() == "a page"
     assert not opened
-    dialog.close()
-    window.deleteLater()

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
-from PySide6.QtWidgets import QApplication, QMainWindow
+from PySide6.QtWidgets import QMainWindow
 
+from kept import Keep
 from ui.help.help_pages import ShortcutsDialog
-from ui.style.theme import ThemeHolder
 from ui.window.actions import ENTRIES, WindowActions
 
 TRACK = {"I, O", "Shift+← →", "Delete", "Home, End", "Space"}
 """Keys of the track below the players."""
 
 
-def test_every_key_is_listed_once_in_a_group_of_its_own(application: QApplication, themes: ThemeHolder) -> None:
-    window = QMainWindow()
+def test_every_key_is_listed_once_in_a_group_of_its_own(keep: Keep) -> None:
+    window = keep(QMainWindow())
     dialog = ShortcutsDialog(WindowActions(window).gestures(), window)
     groups = [dialog.list.topLevelItem(place) for place in range(dialog.list.topLevelItemCount())]
     heads = [group.text(0) for group in groups if group is not None]
@@ -23,8 +23,6 @@ def test_every_key_is_listed_once_in_a_group_of_its_own(application: QApplicatio
     assert len(heads) == len(set(heads))
     assert [key for key, count in Counter(listed).items() if count > 1] == []
     assert {entry.keys for entry in ENTRIES if entry is not None and entry.keys} | TRACK <= set(listed)
-    dialog.close()
-    window.deleteLater()
 
 
 def test_no_key_is_one_that_desktops_take() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import evprof
+from kept import Keep
 from ui.help.about import AboutDialog, LicencesDialog
 
 HOSTILE = '<img src="/dev/zero">'
@@ -36,8 +37,8 @@ def frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_licences_of_a_frozen_program(themes, frozen: Path) -> None:
-    dialog = AboutDialog({"device": "a GPU"}, themes, None)
+def test_the_licences_of_a_frozen_program(themes, frozen: Path, keep: Keep) -> None:
+    dialog = keep(AboutDialog({"device": "a GPU"}, themes, None))
     assert not dialog.licences.isHidden()
     dialog.licences.click()
     (shown,) = dialog.findChildren(LicencesDialog)
@@ -47,16 +48,15 @@ def test_the_licences_of_a_frozen_program(themes, frozen: Path) -> None:
     shown.parts.setCurrentRow(1)
     assert shown.text.toPlainText().startswith(f"{HOSTILE} 1\nLicence: MIT")
     assert "gone.txt cannot be read" in shown.text.toPlainText()
-    dialog.deleteLater()
 
 
-def test_without_them_there_is_no_button_and_a_damaged_list_is_empty(themes, frozen: Path, monkeypatch) -> None:
+def test_without_them_there_is_no_button_and_a_damaged_list_is_empty(
+    themes, frozen: Path, monkeypatch, keep: Keep
+) -> None:
     (frozen / "licences.json").write_text('{"parts": [{"name": 3}]}', encoding="utf-8")
-    empty = LicencesDialog(frozen)
+    empty = keep(LicencesDialog(frozen))
     assert empty.parts.count() == 0
-    empty.deleteLater()
     monkeypatch.delattr(sys, "frozen")
-    dialog = AboutDialog({}, themes, None)
+    dialog = keep(AboutDialog({}, themes, None))
     assert dialog.licences.isHidden()
     assert evprof.__version__
-    dialog.deleteLater()

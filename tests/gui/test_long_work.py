@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from evprof.core.recording import RecordLog
 from evprof.loaders.manifests.manifest import read_manifest
 from evprof.run.works.work_form import COLLECT, FORMS, MORE, ON, PLACE, TRAIN, WorkField, WorkForm, Works
+from kept import Keep
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import MessageBar
@@ -58,13 +59,11 @@ def _argv(words: Sequence[str]) -> list[str]:
 
 
 @pytest.fixture
-def queue(application: object) -> Iterator[WorkQueue]:
-    controller = RunController(RecordLog())
+def queue(keep: Keep) -> WorkQueue:
+    controller = keep(RunController(RecordLog()))
     made = WorkQueue(controller, controller)
     made.works = Works(_argv, lambda _: "")
-    yield made
-    made.close()
-    controller.close()
+    return keep(made)
 
 
 def test_work_is_done_one_after_the_other_and_tells_how_far_it_is(
@@ -109,13 +108,11 @@ def test_a_program_that_is_not_there_is_told(queue: WorkQueue, wait_until: Calla
 
 
 def test_what_failed_can_be_tried_again_with_what_was_given(
-    application: object, themes: ThemeHolder, wait_until: Callable[..., Any]
+    themes: ThemeHolder, wait_until: Callable[..., Any], keep: Keep
 ) -> None:
-    window = QWidget()
-    controller = RunController(RecordLog())
-    work = LongWork(
-        window, controller, themes, MessageBar(themes, window), open_paths=lambda _: None, show=lambda *_: None
-    )
+    window, controller = keep(QWidget()), keep(RunController(RecordLog()))
+    bar = MessageBar(themes, window)
+    work = keep(LongWork(window, controller, themes, bar, open_paths=lambda _: None, show=lambda *_: None))
     work.offer(Works(_argv, lambda _: ""))
     work.begin(FORM, {"what": "a", "output": "b", "more": "--fail"})
     wait_until(lambda: work.queue.items[0].is_over)
@@ -128,15 +125,12 @@ def test_what_failed_can_be_tried_again_with_what_was_given(
         "output": "b",
         "more": "--fail",
     }
-    work.close()
-    controller.close()
-    window.deleteLater()
 
 
-def test_a_form_says_what_is_missing_and_shows_the_command_it_makes(application: object, themes: ThemeHolder) -> None:
+def test_a_form_says_what_is_missing_and_shows_the_command_it_makes(themes: ThemeHolder, keep: Keep) -> None:
     given: list[dict[str, str]] = []
     works = Works(_argv, lambda words: "" if "a" in words else "--output: must be another folder.")
-    dialog = WorkDialog(FORM, works, lambda values: given.append(dict(values)), themes)
+    dialog = keep(WorkDialog(FORM, works, lambda values: given.append(dict(values)), themes))
     dialog.start()
     assert dialog.problem.text == "Please choose: things and output folder."
     dialog.rows["what"].give("b")
@@ -148,7 +142,6 @@ def test_a_form_says_what_is_missing_and_shows_the_command_it_makes(application:
     assert dialog.command.text() == "evprof count a --output=-x --wait --note 'two words'"
     dialog.start()
     assert given[0]["what"] == "a"
-    dialog.deleteLater()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
@@ -195,11 +188,11 @@ def test_the_suite_form_measures_what_is_open_and_says_how_much(
 
 
 def test_training_takes_the_folder_that_was_collected(
-    application: object, themes: ThemeHolder, wait_until: Callable[..., Any]
+    themes: ThemeHolder, wait_until: Callable[..., Any], keep: Keep
 ) -> None:
-    window, controller = QWidget(), RunController(RecordLog())
+    window, controller = keep(QWidget()), keep(RunController(RecordLog()))
     bar = MessageBar(themes, window)
-    work = LongWork(window, controller, themes, bar, open_paths=lambda _: None, show=lambda *_: None)
+    work = keep(LongWork(window, controller, themes, bar, open_paths=lambda _: None, show=lambda *_: None))
     work.offer(Works(_argv, lambda _: ""))
     work.begin(next(form for form in FORMS if form.name == COLLECT), {"manifest": "a.csv", "output": "/x/examples"})
     wait_until(lambda: bar.shown is not None)
@@ -208,15 +201,9 @@ def test_training_takes_the_folder_that_was_collected(
     bar.act()
     (dialog,) = window.findChildren(WorkDialog)
     assert (dialog.form.name, dialog.values["data"]) == (TRAIN, "/x/examples")
-    dialog.close()
-    work.close()
-    controller.close()
-    window.deleteLater()
 
 
-def test_what_was_made_is_opened_in_the_window(
-    application: object, tmp_path: Path, wait_until: Callable[..., Any]
-) -> None:
+def test_what_was_made_is_opened_in_the_window(tmp_path: Path, wait_until: Callable[..., Any]) -> None:
     opened: list[str] = []
     controller, themes, window = RunController(RecordLog()), ThemeHolder(), QWidget()
     bar = MessageBar(themes, window)

@@ -9,17 +9,15 @@ import pytest
 from PySide6.QtWidgets import QLabel
 
 from evprof.core.vocabulary.generation import ModelChoice
+from kept import Keep
 from ui.settings.model_popover import OWN_CLIP, ModelPopover
 from ui.state.recent import Recent
 from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture
-def popover(themes: ThemeHolder) -> Any:
-    made = ModelPopover("draft", ModelChoice("evprof-tiny-eventgpt"), Recent(None), themes)
-    yield made
-    made.hide()
-    made.deleteLater()
+def popover(themes: ThemeHolder, keep: Keep) -> Any:
+    return keep(ModelPopover("draft", ModelChoice("evprof-tiny-eventgpt"), Recent(None), themes))
 
 
 def test_a_clip_folder(popover: ModelPopover, tmp_path: Path) -> None:

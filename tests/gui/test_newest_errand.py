@@ -46,9 +46,7 @@ def test_what_is_forgotten_is_not_answered(application: QApplication) -> None:
     assert not errand.is_busy
 
 
-def test_a_defect_is_told_and_the_next_one_runs(
-    application: QApplication, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_is_told_and_the_next_one_runs(wait_until: Wait, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(threading, "excepthook", lambda arguments: told.append(str(arguments.exc_value)))
     errand = NewestErrand("evprof-test")

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.run_info import FAILED, RunInfo
@@ -21,6 +20,7 @@ from evprof.metrics.speculation.outcome import acceptance
 from evprof.metrics.speculation.payoff import payoff_of
 from evprof.metrics.speculation.verdicts import speculation_verdict
 from evprof.view.columns import ShownModel, columns_of
+from kept import Keep
 from ui.run_facts import figures
 from ui.run_facts.run_text import NOTHING
 from ui.runs.inspector import Inspector
@@ -172,15 +172,14 @@ def test_samples_show_what_they_hold(themes: ThemeHolder, wait_until: Callable[.
     assert chosen == [bundled_samples()[0]]
 
 
-def test_of_equal_messages_the_newer_ones_action_is_done(application: QApplication, themes: ThemeHolder) -> None:
+def test_of_equal_messages_the_newer_ones_action_is_done(themes: ThemeHolder, keep: Keep) -> None:
     done: list[str] = []
-    bar = MessageBar(themes)
+    bar = keep(MessageBar(themes))
     for what in ("older", "newer"):
         bar.post("Run 2 deleted.", "info", "Undo", partial(done.append, what))
     bar.act()
     assert done == ["newer"]
     assert bar.shown is None
-    bar.deleteLater()
 
 
 def test_recent_survives_a_restart_and_a_broken_file(tmp_path: Path) -> None:

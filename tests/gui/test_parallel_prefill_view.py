@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QPointF
@@ -73,16 +73,6 @@ def scripted_recording() -> RecordLog:
 @pytest.fixture
 def view(make_timeline: Callable[..., TimelineView], controller: RunController) -> TimelineView:
     return make_timeline(controller, HIDDEN, HIDDEN, size=(1280, 460))
-
-
-@pytest.fixture
-def pair(selection: Selection, themes: ThemeHolder) -> Iterator[ModelPair]:
-    made = ModelPair(selection, themes)
-    made.resize(1000, 500)
-    yield made
-    made.close_feeds()
-    # The collector frees widgets in any order, which Qt does not outlive when it has many of them to free.
-    made.deleteLater()
 
 
 def test_both_models_overlap_in_two_lanes_of_one_run(view: TimelineView) -> None:

@@ -35,6 +35,7 @@ from evprof.core.run_info import RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.run.session_writer import SessionWriter
+from kept import Keep
 from scripted_engine import ScriptedEngine
 from scripted_pair import SCRIPTED_DRAFT, SCRIPTED_TARGET, Script
 from told import told
@@ -90,7 +91,7 @@ def played(path: Path) -> None:
 
 
 @pytest.fixture
-def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> Iterator[MainWindow]:
+def window(themes: ThemeHolder, application: QApplication, tmp_path: Path, keep: Keep) -> MainWindow:
     folder = tmp_path / "<b>x<"
     folder.mkdir()
     path = folder / "<i>\u202e&<img src=x>.evprof"
@@ -100,12 +101,7 @@ def window(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> It
     made.show()
     made.session.read(path)
     application.processEvents()
-    yield made
-    for dialog in made.findChildren(QDialog):
-        dialog.close()
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return keep(made)
 
 
 @dataclass
@@ -239,12 +235,11 @@ def test_a_picture_in_a_name_is_not_opened(themes: ThemeHolder, application: QAp
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
-def test_hidden_letters_are_told_and_endless_texts_cut(application: QApplication) -> None:
-    label = Label("a\u202eb\x07\ud800\x00\nsecond line")
+def test_hidden_letters_are_told_and_endless_texts_cut(keep: Keep) -> None:
+    label = keep(Label("a\u202eb\x07\ud800\x00\nsecond line"))
     assert label.text() == "a⟨U+202E⟩b⟨U+0007⟩⟨U+D800⟩⟨U+0000⟩\nsecond line"
     label.setText("x" * 10_000_000)
     assert len(label.text()) < 21_000
-    label.deleteLater()
 
 
 def _calls(tree: ast.AST) -> Iterator[str]:

@@ -146,7 +146,7 @@ def test_a_broken_file_says_so_on_the_screen_and_to_the_window(
     player.close_feed()
 
 
-def test_the_clock_stays_inside_and_starts_over(application: QApplication, wait_until: Wait) -> None:
+def test_the_clock_stays_inside_and_starts_over(wait_until: Wait) -> None:
     clock = PlayClock()
     clock.set_span("a", InputSpan("events", 0, 100_000))
     clock.set_span("b", InputSpan("video", 0, 40_000))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.protocols import RunStarted
 from evprof.core.recording import RecordLog
@@ -16,9 +17,7 @@ from fake_nvml import powered_recording
 from ui.runs.inspector import Inspector
 from ui.runs.run_details import Detail, summary_sections
 from ui.runs.token_details import range_sections
-from ui.state.run_controller import RunController
 from ui.state.selection import Selection, TimeRange
-from ui.style.theme import ThemeHolder
 
 MS = 1_000_000
 
@@ -79,25 +78,18 @@ def test_a_range_beside_everything_says_so(track: Track) -> None:
 
 
 def test_figures_follow_a_range_that_is_dragged(
-    controller: RunController,
-    selection: Selection,
-    themes: ThemeHolder,
-    application: QApplication,
-    wait_until: object,
+    inspector: Inspector, selection: Selection, wait_until: Callable[..., object]
 ) -> None:
-    inspector = Inspector(selection, controller, themes)
     selection.set_runs(1, 2)
     selection.select(TimeRange(0, 5 * MS))
     told = [section.details for section in inspector.sections]
     for end in range(6, 12):
         selection.select(TimeRange(0, end * MS))
-    assert callable(wait_until)
     wait_until(lambda: [section.details for section in inspector.sections] != told)
     assert inspector.sections[0].details[2].text == "11.0 ms"
-    inspector.deleteLater()
 
 
-def test_the_details_of_a_run_have_energy_by_stage_and_what_slowed_it(application: QApplication) -> None:
+def test_the_details_of_a_run_have_energy_by_stage_and_what_slowed_it() -> None:
     book = RunBook(powered_recording())
     book.update()
     sections = {section.head: section for section in summary_sections(*columns_of(book.runs, (1, 2)))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +14,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import FAILED, FINISHED, RunInfo
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
+from kept import Keep
 from ui.state.run_controller import FEW_CORES, FEW_CORES_TICK_MS, TICK_MS, RunController
 
 
@@ -56,10 +57,8 @@ def host() -> Host:
 
 
 @pytest.fixture
-def busy_controller(host: Host, application: object) -> Iterator[RunController]:
-    controller = RunController(host.recording, host)
-    yield controller
-    controller.close()
+def busy_controller(host: Host, keep: Keep) -> RunController:
+    return keep(RunController(host.recording, host))
 
 
 def _request() -> RunRequest:
@@ -81,15 +80,13 @@ def test_rows_are_in_the_book_before_their_message_is_told(host: Host, busy_cont
 
 
 @pytest.mark.parametrize(("cores", "tick_ms"), [(2, FEW_CORES_TICK_MS), (FEW_CORES, TICK_MS)])
-def test_the_window_ticks_more_seldom_on_few_cores(
-    cores: int, tick_ms: int, application: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_window_ticks_more_seldom_on_few_cores(cores: int, tick_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.state.run_controller._core_count", lambda: cores)
     assert RunController(RecordLog())._timer.interval() == tick_ms
 
 
 def test_a_tick_takes_in_all_rows_and_updates_the_views_in_one_go(
-    host: Host, busy_controller: RunController, application: object, wait_until: Callable[..., object]
+    host: Host, busy_controller: RunController, wait_until: Callable[..., object]
 ) -> None:
     seen: list[str] = []
     busy_controller.runs_changed.connect(lambda _: seen.append("rows"))

@@ -244,7 +244,7 @@ def test_the_list_is_filtered_by_every_word(window: MainWindow) -> None:
     assert [line.key for line in runs.list.lines] == [PAIRS, (1, 2)]
 
 
-def test_nobody_can_write_markup_or_hide_letters_in_a_name(window: MainWindow, application: QApplication) -> None:
+def test_nobody_can_write_markup_or_hide_letters_in_a_name(window: MainWindow) -> None:
     window.runs.remarks.write((15,), "name", "<img src='/dev/zero'>\u202e" + "x" * 100_000)
     _click(window.runs, (15,))
     window.runs.grab()

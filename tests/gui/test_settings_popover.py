@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from PySide6.QtGui import QStandardItemModel
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QDoubleSpinBox, QSpinBox
 
+from described_adapter import describe_adapter
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.inputs import InputSettings
@@ -20,6 +19,7 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.bundled import bundled_sample
 from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
+from kept import Keep
 from ui.settings.checkpoints import family_named
 from ui.settings.request_form import RequestForm, controls, lowest, value_of, value_shown
 from ui.settings.settings_popover import CHANGED, IDLE, INEXACT, PLAIN, SettingsPopover
@@ -59,35 +59,14 @@ def form() -> RequestForm:
 
 
 @pytest.fixture
-def popover(form: RequestForm, themes: ThemeHolder) -> Iterator[SettingsPopover]:
-    made = SettingsPopover(form, themes)
-    yield made
-    made.deleteLater()
+def popover(form: RequestForm, themes: ThemeHolder, keep: Keep) -> SettingsPopover:
+    return keep(SettingsPopover(form, themes))
 
 
 @pytest.fixture(scope="session")
 def adapter(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder that describes an EAGLE head for the bundled target."""
-    return describe_adapter(tmp_path_factory.mktemp("eagle"), "eagle", draft=None)
-
-
-def describe_adapter(folder: Path, kind: str, *, target: str = BUNDLED_TARGET, draft: str | None = None) -> str:
-    described = {
-        "format": 1,
-        "kind": kind,
-        "name": folder.name,
-        "target": target,
-        "draft": draft,
-        "hidden_size": 128,
-        "draft_hidden_size": None,
-        "vocabulary": 768,
-        "config": {},
-        "training": {},
-        "evaluation": None,
-    }
-    folder.mkdir(exist_ok=True)
-    (folder / "adapter.json").write_text(json.dumps(described))
-    return str(folder)
+    return describe_adapter(tmp_path_factory.mktemp("heads") / "eagle", "eagle", target=BUNDLED_TARGET)
 
 
 def prepare(form: RequestForm, key: str, adapter: str) -> None:
@@ -225,7 +204,9 @@ def test_what_makes_no_sense_is_grey_says_why_and_does_not_run(
 ) -> None:
     form = popover.form
     if mode == "kv-adapted":
-        form.take("drafter", ("kv", describe_adapter(tmp_path / "map", "kv", draft=BUNDLED_DRAFT)))
+        form.take(
+            "drafter", ("kv", describe_adapter(tmp_path / "map", "kv", target=BUNDLED_TARGET, draft=BUNDLED_DRAFT))
+        )
     form.choose_mode(mode)
     for name, value in taken.items():
         form.take(name, value)
@@ -340,7 +321,7 @@ def test_drafters_are_refused_where_they_cannot_draft(
 def test_a_map_of_caches_runs_in_its_own_mode_alone(
     popover: SettingsPopover, form: RequestForm, tmp_path: Path
 ) -> None:
-    folder = describe_adapter(tmp_path / "map", "kv", draft=BUNDLED_DRAFT)
+    folder = describe_adapter(tmp_path / "map", "kv", target=BUNDLED_TARGET, draft=BUNDLED_DRAFT)
     popover.take_adapter(folder)
     assert (form.settings.speculation.drafter, form.settings.speculation.adapter) == ("model", folder)
     form.choose_mode("speculative")
@@ -379,13 +360,12 @@ def test_modes_need_what_their_models_read(
 
 
 @pytest.fixture
-def toolbar(themes: ThemeHolder, tmp_path: Path) -> Iterator[Toolbar]:
+def toolbar(themes: ThemeHolder, tmp_path: Path, keep: Keep) -> Toolbar:
     made = Toolbar(themes, Recent(tmp_path / "recent.json"))
     made.resize(1600, 44)
     made.show()
     made.current.choose_sample(bundled_sample())
-    yield made
-    made.deleteLater()
+    return keep(made)
 
 
 def test_the_button_counts_what_is_not_at_its_default(toolbar: Toolbar) -> None:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from evprof.core.protocols import READY, EngineChanged, RunStarted, SetupProgressed
 from evprof.core.records import TARGET, MemoryRecord
 from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunLog
+from kept import Keep
 from ui.state.selection import Selection, TimeRange
 from ui.status.status_bar import StatusBar
 from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture
-def status(selection: Selection, themes: ThemeHolder) -> Iterator[StatusBar]:
-    made = StatusBar(selection)
-    yield made
-    made.deleteLater()
+def status(selection: Selection, themes: ThemeHolder, keep: Keep) -> StatusBar:
+    return keep(StatusBar(selection))
 
 
 def test_the_engine_and_its_runs_are_followed(status: StatusBar, selection: Selection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,7 +24,6 @@ from ui.state.cells import typical_repeat
 from ui.state.run_controller import RunController
 from ui.state.run_following import RunFollowing
 from ui.state.selection import Selection, SpanRef
-from ui.style.theme import ThemeHolder
 from ui.timeline.delta_lane import _Row
 from ui.timeline.parts_panel import PartsPanel
 from ui.timeline.scene import GUTTER_PX
@@ -43,31 +42,6 @@ def repeats(add_row: Callable[..., None]) -> RecordLog:
             stages = {"load": 5.0, "prefill": prefill * scale, "decode": 8.0}
             add_row(recording, run_id, stages, role=role, mode="side-by-side", group=1, repeat=place)
     return recording
-
-
-@pytest.fixture
-def make_panel(
-    selection: Selection, themes: ThemeHolder, application: QApplication
-) -> Iterator[Callable[..., PartsPanel | SpanPanel]]:
-    made: list[PartsPanel | SpanPanel] = []
-
-    def make(kind: type[PartsPanel | SpanPanel], recording: RecordLog, *runs: int | None) -> PartsPanel | SpanPanel:
-        controller = RunController(recording)
-        controller.pull()
-        panel = kind(controller, selection, themes)
-        controller.setParent(panel)
-        made.append(panel)
-        panel.resize(900, 500)
-        panel.show()
-        selection.set_runs(*runs)
-        application.processEvents()
-        return panel
-
-    yield make
-    for panel in made:
-        panel.finish()
-        panel.close()
-        panel.deleteLater()
 
 
 def _cell(panel: PartsPanel, row: int, column: int) -> str:

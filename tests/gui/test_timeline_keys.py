@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QWidget
 
 from evprof.session.facts import Mark, marks_of
+from kept import Keep
 from ui.state.run_controller import go_to
 from ui.state.selection import RoundRef, SpanRef, TimeRange, TokenRef
 from ui.style.theme import ThemeHolder
@@ -195,9 +196,7 @@ def test_marks_of_a_deleted_run_go_and_come_with_it(window: MainWindow) -> None:
     assert not panel.empty.isHidden()
 
 
-def test_collapsed_lanes_are_remembered(window: MainWindow, themes: ThemeHolder, tmp_path: Path) -> None:
+def test_collapsed_lanes_are_remembered(window: MainWindow, themes: ThemeHolder, tmp_path: Path, keep: Keep) -> None:
     window.timeline.stack.toggle_fold(window.timeline.rounds)
-    again = MainWindow(themes, QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
+    again = keep(MainWindow(themes, QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)))
     assert [lane.key for lane in again.timeline.lanes if lane.is_folded] == ["rounds-1"]
-    again.close()
-    again.deleteLater()

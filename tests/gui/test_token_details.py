@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from evprof.core.run_log import RunLog
 from ui.runs.inspector import Inspector
 from ui.runs.run_details import DetailSection
 from ui.runs.token_details import NOT_RECORDED
-from ui.state.run_controller import RunController
 from ui.state.selection import RoundRef, Selection, TokenRef
-from ui.style.theme import ThemeHolder
-
-
-@pytest.fixture
-def inspector(controller: RunController, selection: Selection, themes: ThemeHolder) -> Iterator[Inspector]:
-    made = Inspector(selection, controller, themes)
-    yield made
-    made.deleteLater()
 
 
 def section(inspector: Inspector, head: str) -> DetailSection:

@@ -6,7 +6,6 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.records import (
     BEGIN,
@@ -64,9 +63,7 @@ def test_a_very_long_answer_is_cut_and_copied_whole(themes: ThemeHolder, selecti
     assert view.plain_text().count("token") == MOST_TOKENS + 50
 
 
-def test_copy_gives_the_plain_answer(
-    runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection, application: QApplication
-) -> None:
+def test_copy_gives_the_plain_answer(runs: dict[int, RunLog], themes: ThemeHolder, selection: Selection) -> None:
     run = runs[3]
     assert run.rejected
     view = shown_text(run, "target", selection, themes)

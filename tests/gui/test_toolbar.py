@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.export.formats import FORMATS
 from evprof.loaders.bundled import bundled_sample
+from kept import Keep
 from ui.settings.checkpoints import family_of
 from ui.settings.request_form import RequestForm
 from ui.settings.tool_buttons import MORE_FORMATS
@@ -24,13 +24,12 @@ from ui.style.theme import ThemeHolder
 
 
 @pytest.fixture
-def toolbar(themes: ThemeHolder, tmp_path: Path) -> Iterator[Toolbar]:
+def toolbar(themes: ThemeHolder, tmp_path: Path, keep: Keep) -> Toolbar:
     made = Toolbar(themes, Recent(None), lambda: tmp_path / "traces")
     made.resize(1600, 44)
     made.show()
     made.current.choose_sample(bundled_sample())
-    yield made
-    made.deleteLater()
+    return keep(made)
 
 
 def requests_of(toolbar: Toolbar) -> list[RunRequest]:

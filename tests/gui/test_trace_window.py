@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
@@ -18,6 +18,7 @@ from evprof.core.errors import UserError
 from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.tables import Column, time_of
+from kept import Keep
 from ui.state.selection import TimeRange
 from ui.style.theme import ThemeHolder
 from ui.traces.slice_lane import SliceHit, SliceLane
@@ -72,12 +73,10 @@ def trace_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def dialog(application: QApplication, themes: ThemeHolder) -> Iterator[TraceDialog]:
+def dialog(themes: ThemeHolder, keep: Keep) -> TraceDialog:
     made = TraceDialog(themes)
     made.show()
-    yield made
-    made.close()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return keep(made)
 
 
 def wait(is_over: Callable[[], bool]) -> None:
@@ -214,8 +213,8 @@ def test_a_range_is_summed_by_operator(dialog: TraceDialog, trace_path: Path) ->
     assert not dialog.timeline.below.isHidden()
 
 
-def test_a_table_sorts_filters_and_copies(application: QApplication) -> None:
-    table = RecordTable("rows", (Column("name", "name", "text"), Column("n", "n", "count")))
+def test_a_table_sorts_filters_and_copies(keep: Keep) -> None:
+    table = keep(RecordTable("rows", (Column("name", "name", "text"), Column("n", "n", "count"))))
     table.show_records([SimpleNamespace(name=name, n=n) for name, n in (("beta", 2), ("alpha", None), ("gamma", 10))])
     table.view.sortByColumn(1, Qt.SortOrder.DescendingOrder)
     assert [row.name for row in table.model.records] == ["gamma", "beta", "alpha"]
@@ -227,5 +226,3 @@ def test_a_table_sorts_filters_and_copies(application: QApplication) -> None:
     table.view.setFocus()
     QTest.keySequence(table.view, "Ctrl+C")
     assert QGuiApplication.clipboard().text() == "name\tn\ngamma\t10"
-    table.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)

@@ -19,7 +19,6 @@ from scripted_engine import ScriptedEngine
 from ui.runs.inspector import Inspector
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection, SpanRef, TimeRange
-from ui.style.theme import ThemeHolder
 from ui.timeline.stage_lane import StageLane
 from ui.timeline.timeline_view import TimelineView
 
@@ -78,7 +77,7 @@ def _place_of(view: TimelineView, column: int, name: str) -> int:
     return span.start_ns - track.zero_ns
 
 
-def test_first_tokens_lie_over_each_other(view: TimelineView, application: QApplication) -> None:
+def test_first_tokens_lie_over_each_other(view: TimelineView) -> None:
     view.selection.set_runs(EVENTS, VIDEO)
     apart = [int(track.token_times()[0]) for _, track in view.scene.shown]
     assert apart[0] != apart[1]
@@ -109,10 +108,7 @@ def _said(inspector: Inspector, name: str) -> list[str]:
     return [entry.text for part in inspector.sections for entry in part.details if entry.name == name]
 
 
-def test_a_range_is_the_same_stretch_of_the_axis_in_both_runs(
-    view: TimelineView, controller: RunController, themes: ThemeHolder
-) -> None:
-    inspector = Inspector(view.selection, controller, themes)
+def test_a_range_is_the_same_stretch_of_the_axis_in_both_runs(view: TimelineView, inspector: Inspector) -> None:
     view.selection.set_runs(PLAIN, SPECULATIVE)
     view.aligning.at_first_token()
     first = view.scene.tracks[0]
@@ -122,7 +118,6 @@ def test_a_range_is_the_same_stretch_of_the_axis_in_both_runs(
     assert _said(inspector, "tokens") == ["1", "1"]
     view.aligning.at_start()
     assert _said(inspector, "tokens") != ["1", "1"]
-    inspector.deleteLater()
 
 
 def test_the_offset_follows_a_run_that_goes_on(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QSettings, Qt
+from PySide6.QtCore import QSettings, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from kept import Keep
 from ui.state.recent import Recent
 from ui.style.theme import ThemeHolder
 from ui.welcome.welcome import look_up
@@ -32,14 +33,11 @@ def settings(tmp_path: Path) -> QSettings:
 
 
 @pytest.fixture
-def window(application: QApplication, themes: ThemeHolder, settings: QSettings) -> Iterator[MainWindow]:
+def window(themes: ThemeHolder, settings: QSettings, keep: Keep) -> MainWindow:
     made = MainWindow(themes, settings)
     made.resize(1280, 720)
     made.show()
-    yield made
-    made.close()
-    made.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    return keep(made)
 
 
 def test_recent_sessions_are_those_that_are_still_there(tmp_path: Path) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.protocols import RunDescribed, RunWarned
 from evprof.core.recording import RecordLog
@@ -47,7 +45,7 @@ def play(recording: RecordLog, run_id: int, mode: str, switches: Switches, **fac
 
 
 @pytest.fixture
-def switched_recording() -> RecordLog:
+def scripted_recording() -> RecordLog:
     """Plain, static, and several switches at once; then a pair and a speculative run with a quantized target."""
     recording = RecordLog()
     play(recording, PLAIN, "target", Switches())
@@ -60,19 +58,6 @@ def switched_recording() -> RecordLog:
     return recording
 
 
-@pytest.fixture
-def switched(application: QApplication, switched_recording: RecordLog) -> Iterator[RunController]:
-    made = RunController(switched_recording)
-    made.pull()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def inspector(selection: Selection, switched: RunController, themes: ThemeHolder) -> Inspector:
-    return Inspector(selection, switched, themes)
-
-
 def said(inspector: Inspector, head: str) -> dict[str, tuple[str, ...]]:
     """Lines of a section, by name: their cells."""
     section = next(entry for entry in inspector.sections if entry.head == head)
@@ -83,9 +68,9 @@ def said(inspector: Inspector, head: str) -> dict[str, tuple[str, ...]]:
 
 
 def test_the_run_list_tells_runs_of_one_mode_apart(
-    switched: RunController, selection: Selection, themes: ThemeHolder
+    controller: RunController, selection: Selection, themes: ThemeHolder
 ) -> None:
-    labels = {line.key: line.second for line in RunEntries().lines(switched.runs)}
+    labels = {line.key: line.second for line in RunEntries().lines(controller.runs)}
     assert labels == {
         (PLAIN,): "scene",
         (STATIC,): "scene · static",
@@ -93,7 +78,7 @@ def test_the_run_list_tells_runs_of_one_mode_apart(
         (PAIR, PAIR + 1): "scene · chunk 256 · target nf4",
         (SPECULATIVE,): "scene · vision cache · target nf4",
     }
-    lines = {line.key: line for line in RunList(selection, switched, themes).list.lines}
+    lines = {line.key: line for line in RunList(selection, controller, themes).list.lines}
     assert lines[STATIC,].second == "scene · static"
     assert (lines[PLAIN,].second, lines[PLAIN,].badges) == ("scene", ("cold",))
     assert "int4 · static" in lines[MANY,].tip
@@ -129,10 +114,10 @@ def test_a_speculative_run_shows_both_models(inspector: Inspector, selection: Se
 
 
 def test_the_cache_is_told_by_what_filled_it(
-    inspector: Inspector, selection: Selection, switched: RunController
+    inspector: Inspector, selection: Selection, controller: RunController
 ) -> None:
     selection.set_runs(None, STATIC)
-    run = switched.runs[STATIC]
+    run = controller.runs[STATIC]
     cache = said(inspector, "KV cache")
     origins = kv_cache.bytes_by_origin(run)
     assert cache["visual"] == ("48.19 MiB",)
@@ -143,8 +128,8 @@ def test_the_cache_is_told_by_what_filled_it(
     facts = run.info.kv["target"]
     fuller = KvFacts(facts.measured_bytes, 64 << 20, facts.per_layer_bytes, 0, 50 << 20)
     uneven = LengthFacts(2089, 0, 33, 2056, [1000, 1056])
-    switched.recording.post(RunDescribed(STATIC, {"kv": {"target": fuller}, "lengths": {"target": uneven}}))
-    switched.pull()
+    controller.recording.post(RunDescribed(STATIC, {"kv": {"target": fuller}, "lengths": {"target": uneven}}))
+    controller.pull()
     selection.set_runs(None, None)
     selection.set_runs(None, STATIC)
     cache = said(inspector, "KV cache")
@@ -153,9 +138,9 @@ def test_the_cache_is_told_by_what_filled_it(
 
 
 def test_a_column_plays_what_its_model_read(
-    switched: RunController, selection: Selection, themes: ThemeHolder, files: dict[str, str]
+    controller: RunController, selection: Selection, themes: ThemeHolder, files: dict[str, str]
 ) -> None:
-    info = switched.runs[PLAIN].info
+    info = controller.runs[PLAIN].info
     settings = GenerationSettings(input=InputSettings(target_input="events"))
     shown = Sample(files["events"], files["video"])
     run = RunLog(replace(info, run_id=78, settings=settings, sample=shown))

@@ -17,6 +17,7 @@ from evprof.core.request import RunRequest
 from evprof.core.run_info import CANCELLED, FAILED, FINISHED, RUNNING
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
+from kept import Keep
 from ui.style.theme import ThemeHolder
 from ui.window.app import save_screenshot, settle
 from ui.window.main_window import MainWindow
@@ -211,9 +212,9 @@ def panel_widths(window: MainWindow) -> dict[str, int]:
     return {dock.objectName(): dock.width() for dock in window.findChildren(QDockWidget) if dock.isVisible()}
 
 
-def test_layout_and_theme_come_back(themes: ThemeHolder, application: QApplication, tmp_path: Path) -> None:
+def test_layout_and_theme_come_back(themes: ThemeHolder, application: QApplication, tmp_path: Path, keep: Keep) -> None:
     settings = QSettings(str(tmp_path / "evprof.ini"), QSettings.Format.IniFormat)
-    first = MainWindow(themes, settings)
+    first = keep(MainWindow(themes, settings))
     first.resize(880, 640)  # the offscreen screen is not much larger
     first.show()
     application.processEvents()
@@ -227,22 +228,16 @@ def test_layout_and_theme_come_back(themes: ThemeHolder, application: QApplicati
     first.holder.toggle()
     first.close()
     themes.toggle()
-    second = MainWindow(themes, settings)
+    second = keep(MainWindow(themes, settings))
     second.show()
     application.processEvents()
     assert second.holder.theme.name == "light"
     assert (second.width(), second.height()) == (880, 640)
     assert panel_widths(second) == widths
-    second.close()
-    first.deleteLater()
-    second.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
 
 @pytest.mark.parametrize(("theme", "scale"), [("dark", 1.0), ("light", 2.0)])
-def test_a_picture_has_the_size_asked_for(
-    application: QApplication, session_file: Path, tmp_path: Path, theme: str, scale: float
-) -> None:
+def test_a_picture_has_the_size_asked_for(session_file: Path, tmp_path: Path, theme: str, scale: float) -> None:
     from PySide6.QtGui import QImage
 
     out = tmp_path / "window.png"

@@ -54,6 +54,13 @@ def good(tmp_path: Path) -> Path:
     return path
 
 
+def put(path: Path, name: str, values: Any) -> None:
+    """Another dataset in place of one."""
+    with h5py.File(path, "r+") as file:
+        del file[name]
+        file[name] = values
+
+
 def refused(path: Path, *words: str) -> str:
     with pytest.raises(UserError) as caught:
         read_events(path)
@@ -72,39 +79,35 @@ def test_cut_short(good: Path, keep: float) -> None:
 
 
 def test_lengths_that_differ(good: Path) -> None:
-    with h5py.File(good, "r+") as file:
-        del file["events/p"]
-        file["events/p"] = np.zeros(N - 1, np.uint8)
+    put(good, "events/p", np.zeros(N - 1, np.uint8))
     refused(good, "different lengths", "p 2,999")
 
 
+NO_PIXELS = (
+    np.array([b"a"] * N),
+    np.zeros((N, 2), np.uint16),
+    np.zeros(N, np.complex64),
+    np.zeros(N, [("a", np.uint16)]),
+    np.zeros(N, np.dtype((np.void, 4))),
+    np.full(N, 70_000, np.uint32),
+    np.full(N, -3, np.int16),
+    np.full(N, np.nan),
+    np.full(N, 1.5),
+)
+NO_TIMES = (np.full(N, np.inf), np.full(N, 2**63, np.uint64), np.full(N, -(2**63), np.int64))
+
+
 @pytest.mark.parametrize(
-    "values",
+    ("name", "values", "word"),
     [
-        np.array([b"a"] * N),
-        np.zeros((N, 2), np.uint16),
-        np.zeros(N, np.complex64),
-        np.zeros(N, [("a", np.uint16)]),
-        np.zeros(N, np.dtype((np.void, 4))),
-        np.full(N, 70_000, np.uint32),
-        np.full(N, -3, np.int16),
-        np.full(N, np.nan),
-        np.full(N, 1.5),
+        *(("events/x", values, "events.h5") for values in NO_PIXELS),
+        *(("events/t", values, "times") for values in NO_TIMES),
+        *(("t_offset", values, "t_offset") for values in (b"text", np.nan, 2.0**62, np.zeros(3))),
     ],
 )
-def test_columns_that_are_no_pixels(good: Path, values: np.ndarray) -> None:
-    with h5py.File(good, "r+") as file:
-        del file["events/x"]
-        file["events/x"] = values
-    refused(good, "events.h5")
-
-
-@pytest.mark.parametrize("t", [np.full(N, np.inf), np.full(N, 2**63, np.uint64), np.full(N, -(2**63), np.int64)])
-def test_times_that_are_none(good: Path, t: np.ndarray) -> None:
-    with h5py.File(good, "r+") as file:
-        del file["events/t"]
-        file["events/t"] = t
-    refused(good, "times")
+def test_values_that_cannot_be(good: Path, name: str, values: Any, word: str) -> None:
+    put(good, name, values)
+    refused(good, word)
 
 
 @pytest.mark.parametrize("chunks", [None, (65_536,)])
@@ -119,20 +122,15 @@ def test_claims_of_more_than_the_file_can_hold(tmp_path: Path, count: int, chunk
     refused(path, "claims")
 
 
-def test_claims_of_more_chunks_than_the_file_can_hold(tmp_path: Path) -> None:
-    path = tmp_path / "many.h5"
+@pytest.mark.parametrize(
+    ("count", "chunk", "words"), [(8_000_000, 1, "claims 8,000,000 chunks"), (10, 1 << 29, "chunks of 1,024 MiB")]
+)
+def test_chunks_of_no_file_and_no_memory(tmp_path: Path, count: int, chunk: int, words: str) -> None:
+    path = tmp_path / "chunks.h5"
     with h5py.File(path, "w") as file:
         for name in "xytp":
-            file.create_dataset(f"events/{name}", (8_000_000,), "u2", chunks=(1,), compression="gzip")
-    refused(path, "claims 8,000,000 chunks")
-
-
-def test_a_chunk_as_large_as_the_memory(tmp_path: Path) -> None:
-    path = tmp_path / "huge.h5"
-    with h5py.File(path, "w") as file:
-        for name in "xytp":
-            file.create_dataset(f"events/{name}", (10,), "u2", maxshape=(None,), chunks=(1 << 29,), compression="gzip")
-    refused(path, "chunks of 1,024 MiB")
+            file.create_dataset(f"events/{name}", (count,), "u2", maxshape=(None,), chunks=(chunk,), compression="gzip")
+    refused(path, words)
 
 
 def test_a_gzip_stream_that_goes_on_and_on(good: Path) -> None:
@@ -222,14 +220,6 @@ def test_missing_libraries_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ModuleNotFoundError) as caught:
         read_events(good)
     assert caught.value.name == missing
-
-
-@pytest.mark.parametrize("offset", [b"text", np.nan, 2.0**62, np.zeros(3)])
-def test_offsets_that_are_none(good: Path, offset: Any) -> None:
-    with h5py.File(good, "r+") as file:
-        del file["t_offset"]
-        file["t_offset"] = offset
-    refused(good, "t_offset")
 
 
 def test_what_was_never_written_is_refused(good: Path) -> None:

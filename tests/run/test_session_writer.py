@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from benchmarks.processes import run_argv
+from driven_command import saved_tokens
 from evprof.core.errors import UserError
 from evprof.core.protocols import EngineChanged, RequestEnded, RunEnded, RunStarted, RunWarned
 from evprof.core.recording import RecordLog
@@ -42,13 +43,6 @@ def write(path: Path, count: int = 0, run_id: int = 1) -> None:
         begin(recording, run_id)
         add(recording, 0, count, run_id)
         recording.post(RunEnded(run_id, "finished"))
-
-
-def committed(path: Path) -> int:
-    try:
-        return len(read_session(path).streams["tokens"])
-    except UserError:  # it has just been made, or not yet
-        return 0
 
 
 def lengths(path: Path) -> list[int]:
@@ -337,8 +331,8 @@ def test_a_killed_program_loses_nothing_that_was_committed_and_leaves_no_orphan(
     argv = [sys.executable, "-c", _PROGRAM, str(path), *run_argv("_engine", "4000", "3600")]
     program = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     engine_pid = int(program.stdout.readline())
-    wait_until(lambda: committed(path) > 1500)
-    before_the_end = committed(path)
+    wait_until(lambda: saved_tokens(path) > 1500)
+    before_the_end = saved_tokens(path)
     program.kill()
     program.wait()
     program.stdout.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from described_adapter import describe_adapter
 from evprof.core.errors import UserError
 from evprof.run.suites.cell import flat_values
 from evprof.run.suites.ready import READY
@@ -143,14 +144,14 @@ def test_drafters_are_an_axis_with_names_of_their_own() -> None:
 
 
 def test_an_adapter_is_named_in_either_place_and_its_kind_is_the_drafter(tmp_path: Path) -> None:
-    folder = adapter_in(tmp_path / "my-counts", "ngram")
+    folder = describe_adapter(tmp_path / "my-counts", "ngram")
     for name in ("drafter", "adapter"):
         (cell,) = parsed({"settings": {**SPECULATING, name: str(folder)}}).cells
         asked = cell.settings.speculation
         assert (asked.drafter, asked.adapter, cell.roles) == ("ngram", str(folder), ("target",))
     grid = {"settings": SPECULATING, "axes": {"drafter": ["lookup", str(folder)], "length": ["fixed", "heuristic"]}}
     assert labels(grid)[1:3] == ["lookup drafter · heuristic length", "my-counts · fixed length"]
-    cache_map = adapter_in(tmp_path / "my-map", "kv")
+    cache_map = describe_adapter(tmp_path / "my-map", "kv")
     (cell,) = parsed({"settings": {"mode": "kv-adapted", "adapter": str(cache_map)}}).cells
     assert (cell.settings.speculation.drafter, cell.settings.speculation.adapter) == ("model", str(cache_map))
 
@@ -173,11 +174,11 @@ def test_what_cannot_draft_is_refused(settings: dict[str, Any], sentence: str) -
 
 
 def test_a_map_of_caches_is_of_use_in_its_own_mode_only(tmp_path: Path) -> None:
-    folder = adapter_in(tmp_path / "map", "kv")
+    folder = describe_adapter(tmp_path / "map", "kv")
     with pytest.raises(UserError, match="choose --mode kv-adapted"):
         parsed({"settings": {**SPECULATING, "adapter": str(folder)}})
     with pytest.raises(UserError, match="choose --mode speculative"):
-        parsed({"settings": {"mode": "kv-adapted", "adapter": str(adapter_in(tmp_path / "n", "ngram"))}})
+        parsed({"settings": {"mode": "kv-adapted", "adapter": str(describe_adapter(tmp_path / "n", "ngram"))}})
 
 
 def test_what_has_no_effect_on_drafting_makes_no_cells() -> None:
@@ -194,12 +195,3 @@ def test_what_has_no_effect_on_drafting_makes_no_cells() -> None:
         "4 hidden",
     ]
     assert len(parsed({"settings": {"mode": "target"}, "axes": {"drafter": ["lookup", "self"]}}).cells) == 1
-
-
-def adapter_in(folder: Path, kind: str) -> Path:
-    """The description of an adapter; nothing here reads its tensors."""
-    folder.mkdir()
-    values = {"format": 1, "kind": kind, "name": folder.name, "target": "t", "draft": None, "hidden_size": 8}
-    values |= {"draft_hidden_size": None, "vocabulary": 9, "config": {}, "training": {}, "evaluation": None}
-    (folder / "adapter.json").write_text(json.dumps(values), encoding="utf-8")
-    return folder
