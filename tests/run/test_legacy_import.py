@@ -157,7 +157,7 @@ def test_an_import_that_is_broken_off_changes_nothing(legacy_shapes: ModuleType,
 def test_a_file_that_is_none_leaves_nothing_behind(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     good = written(tmp_path, legacy_shapes.five_stages(2), "good.json")
     bad = written(tmp_path, {"x": 1}, "bad.json")
-    with pytest.raises(UserError, match="no family"):
+    with pytest.raises(UserError, match="is no result file that evprof knows"):
         import_files([good, bad], tmp_path / "S.evprof")
     assert not (tmp_path / "S.evprof").exists()
     with pytest.raises(UserError, match="nothing to import"):

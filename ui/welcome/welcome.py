@@ -89,6 +89,7 @@ class StartPage(QWidget):
         column.addStretch(1)
         self._right = QWidget()
         self._right.setFixedWidth(_RIGHT_PX)
+        self._right.hide()
         stacked(section_head("Recent sessions"), (self.sessions, 1), on=self._right, spacing=2 * GRID)
         inner = beside(None, left, self._right, None, spacing=6 * GRID)
         stacked(None, inner, None, on=self, margins=(4 * GRID, 4 * GRID, 4 * GRID, 8 * GRID))
