@@ -6,11 +6,12 @@ The import of this module loads pyqtgraph, which takes some tenths of a second.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QPushButton, QSlider, QWidget
 
 from evprof.core.units import TIMES, count_text, ms_text, percent_text
@@ -105,8 +106,8 @@ class WhatIfSliders(QWidget):
 
     changed = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._state: WhatIf | None = None
         self.gamma = _slider("Drafted tokens of a round γ", GAMMAS[0], GAMMAS[-1])
         self.alpha = _slider("Acceptance of one token α, in percent", 0, 100)
@@ -115,32 +116,24 @@ class WhatIfSliders(QWidget):
         stacked(self._gamma_text, self.gamma, self._alpha_text, self.alpha, self.back, None, on=self, spacing=GRID // 2)
         self.gamma.valueChanged.connect(lambda value: self._change(gamma=value))
         self.alpha.valueChanged.connect(lambda value: self._change(alpha=value / 100))
-        self.back.clicked.connect(lambda: self._change(restores=True))
+        self.back.clicked.connect(lambda: self._change(gamma=None, alpha=None))
         self.setMinimumWidth(26 * GRID)
 
     def show_state(self, state: WhatIf) -> None:
         """Shows a state without a signal."""
         self._state = state
         for slider, value in ((self.gamma, state.mean_gamma), (self.alpha, 100 * state.rate)):
-            was_blocked = slider.blockSignals(True)
-            slider.setValue(round(value))
-            slider.blockSignals(was_blocked)
+            with QSignalBlocker(slider):
+                slider.setValue(round(value))
         measured = ("" if value is not None else ", measured" for value in (state.gamma, state.alpha))
         self._gamma_text.setText(f"drafted tokens of a round: {state.mean_gamma:.3g}{next(measured)}")
         self._alpha_text.setText(f"acceptance of one token: {percent_text(state.rate)}{next(measured)}")
         self.back.setEnabled(state.is_assumed)
 
-    def _change(self, gamma: int | None = None, alpha: float | None = None, *, restores: bool = False) -> None:
-        state = self._state
-        if state is None:
-            return
-        if restores:
-            state = WhatIf(state.measured)
-        else:
-            gamma, alpha = state.gamma if gamma is None else gamma, state.alpha if alpha is None else alpha
-            state = WhatIf(state.measured, gamma, alpha)
-        self.show_state(state)
-        self.changed.emit(state)
+    def _change(self, **assumed: Any) -> None:
+        if self._state is not None:
+            self.show_state(replace(self._state, **assumed))
+            self.changed.emit(self._state)
 
 
 def _slider(name: str, least: int, most: int) -> QSlider:
@@ -154,10 +147,10 @@ def _slider(name: str, least: int, most: int) -> QSlider:
 class BreakEvenPlot(PlotView):
     """Predicted speed over drafted tokens of a round, the measured point with its interval, and the line of no gain."""
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+    def __init__(self, themes: ThemeHolder) -> None:
         self.state: WhatIf | None = None
         self.measured: Verdict | None = None
-        super().__init__(themes, "tokens drafted per round", parent)
+        super().__init__(themes, "tokens drafted per round")
         self.setMinimumHeight(170)
         self.setAccessibleName("Predicted speed over drafted tokens")
 
@@ -195,8 +188,5 @@ class BreakEvenPlot(PlotView):
 
     def _mark(self, x: float, y: float, symbol: str) -> None:
         theme = self.theme
-        color = theme.text if symbol == "s" else theme.accent
-        mark = pg.ScatterPlotItem(
-            x=[x], y=[y], symbol=symbol, size=10, pen=pg.mkPen(theme.window, width=1), brush=pg.mkBrush(color)
-        )
-        self.box.addItem(mark)
+        pen, brush = pg.mkPen(theme.window, width=1), pg.mkBrush(theme.text if symbol == "s" else theme.accent)
+        self.box.addItem(pg.ScatterPlotItem(x=[x], y=[y], symbol=symbol, size=10, pen=pen, brush=brush))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPoint, Qt, Signal
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QPushButton, QTableWidget, QTableWidgetItem, QWidget
+from PySide6.QtCore import QPoint, QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import QHeaderView, QPushButton, QTableWidget, QTableWidgetItem, QWidget
 
 from evprof.core.records import TARGET
 from evprof.core.run_log import RunLog
@@ -29,7 +29,7 @@ from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.following import FollowingDialog
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import EmptyState, ToneLabel, say, section_head, sentence
-from ui.widgets.record_table import without_grid
+from ui.widgets.record_table import text_table
 
 DEFINITION_HEADS = ("Figure", "Formula", "Counts", "Value")
 REJECTION_HEADS = ("round", "place", "draft", "p of draft", "p of target", "target instead", "p of target", "kind")
@@ -92,10 +92,9 @@ def definition_cells(entry: Definition) -> tuple[str, ...]:
     note = f"\n{entry.note[:1].upper()}{entry.note[1:]}." if entry.note else ""
     has_counts = entry.numerator is not None and entry.denominator
     counted = f"{entry.numerator:,g} / {entry.denominator:,g}" if has_counts else NOTHING
-    if entry.value is None:
-        value = NOTHING
-    else:
-        value = percent_text(entry.value, 1) if entry.unit == SHARE else f"{entry.value:.2f}"
+    value = NOTHING if entry.value is None else f"{entry.value:.2f}"
+    if entry.value is not None and entry.unit == SHARE:
+        value = percent_text(entry.value, 1)
     return entry.name, f"{entry.formula}{note}", counted, value
 
 
@@ -113,31 +112,12 @@ def rejection_cells(entry: Rejection) -> tuple[str, ...]:
     )
 
 
-def _table(name: str, heads: Sequence[str], wide: Sequence[int]) -> QTableWidget:
-    table = QTableWidget(0, len(heads))
-    table.setHorizontalHeaderLabels(list(heads))
-    table.setAccessibleName(name)
-    table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-    table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-    without_grid(table)
-    table.setWordWrap(True)
-    head = table.horizontalHeader()
-    for column in range(len(heads)):
-        is_wide = column in wide
-        head.setSectionResizeMode(
-            column, QHeaderView.ResizeMode.Stretch if is_wide else QHeaderView.ResizeMode.ResizeToContents
-        )
-    return table
-
-
 def _fill(table: QTableWidget, rows: Sequence[Sequence[str]]) -> None:
-    was_blocked = table.blockSignals(True)
-    table.setRowCount(len(rows))
-    for row, texts in enumerate(rows):
-        for column, text in enumerate(texts):
-            table.setItem(row, column, QTableWidgetItem(text))
-    table.blockSignals(was_blocked)
+    with QSignalBlocker(table):
+        table.setRowCount(len(rows))
+        for row, texts in enumerate(rows):
+            for column, text in enumerate(texts):
+                table.setItem(row, column, QTableWidgetItem(text))
 
 
 class ClinicDialog(FollowingDialog):
@@ -168,9 +148,12 @@ class ClinicDialog(FollowingDialog):
         self.plot, self.sliders, self.caption = BreakEvenPlot(themes), WhatIfSliders(), sentence("small")
         self.break_even, self.no_plain = QWidget(), EmptyState("", _NO_PLAIN, "Run the target alone")
         stacked(beside((self.plot, 1), self.sliders, spacing=2 * GRID), on=self.break_even)
-        self.definitions = _table("Definitions of acceptance", DEFINITION_HEADS, (1,))
+        self.definitions = text_table("Definitions of acceptance", DEFINITION_HEADS, (1,))
         self.definitions.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        self.rejections = _table("First rejections", REJECTION_HEADS, (2, 5))
+        self.rejections = text_table("First rejections", REJECTION_HEADS, (2, 5))
+        for table in (self.definitions, self.rejections):
+            table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
+            table.setWordWrap(True)
         self.warning, self.counts = sentence("warn-bar"), sentence("small")
         self.body = QWidget()
         stacked(
@@ -236,10 +219,8 @@ class ClinicDialog(FollowingDialog):
     def _show_state(self, state: WhatIf) -> None:
         if self.clinic is None:
             return
-        if state.is_assumed:
-            self.sentence.say(state.sentence, "dim")
-        else:
-            self.sentence.say(self.clinic.sentence, self.clinic.judgement)
+        shown = (state.sentence, "dim") if state.is_assumed else (self.clinic.sentence, self.clinic.judgement)
+        self.sentence.say(*shown)
         # With hidden drafts, decoding begins with tokens that no round gave.
         is_hidden = mode_of(self.clinic.run.info.mode).is_parallel
         self.plot.show_state(state, None if is_hidden else state.measured.measured.get(DECODE))
@@ -253,6 +234,3 @@ class ClinicDialog(FollowingDialog):
         """Selects the round of a rejection."""
         if self.clinic is not None and 0 <= row < len(self.clinic.rejections):
             self._selection.select(RoundRef(self.clinic.run.run_id, self.clinic.rejections[row].round_index))
-
-    def restyle(self) -> None:
-        self.plot.restyle()

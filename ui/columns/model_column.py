@@ -61,8 +61,8 @@ class ModelHead(QWidget):
     In a narrow column the part and the family are left out.
     """
 
-    def __init__(self, side: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, side: str) -> None:
+        super().__init__()
         self._side = side
         self._model: ModelFacts | None = None
         self._header = in_role(Label(), "small")
@@ -94,9 +94,11 @@ class ModelHead(QWidget):
 
     def show_column(self, column: ShownModel | None) -> None:
         """Shows a model of a run; called again while the run goes on."""
+        from evprof.metrics.speculation.outcome import is_lossy
+
         model = column.run.info.models.get(column.role) if column else None
         part = self._part_of(column)
-        lossy = column is not None and _is_lossy(column)
+        lossy = column is not None and column.is_answer and is_lossy(column.run)
         state = stage_now(column.run, column.role) if column else ""
         known = (self._model, self._part.text(), not self._lossy.isHidden(), self._state.text)
         is_failed = column is not None and column.run.info.status == FAILED
@@ -136,12 +138,6 @@ class ModelHead(QWidget):
         metrics = QFontMetrics(self._name.font())
         self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, room))
         self._name.setToolTip(plain(f"{name}\n{chips(model)}".strip()))
-
-
-def _is_lossy(column: ShownModel) -> bool:
-    from evprof.metrics.speculation.outcome import is_lossy
-
-    return column.is_answer and is_lossy(column.run)
 
 
 NOTHING = "–"
@@ -189,7 +185,8 @@ class ModelColumn:
         for kind, player in self._players.items():
             player.setVisible(kind == self._kind)
         self.frames = FrameStrip(themes, clock)
-        self.input = _row(*self._players.values(), self.frames)
+        self.input = QWidget()
+        beside(*self._players.values(), self.frames, on=self.input, spacing=GRID)
         self.strip = StageStrip(selection, themes, clock=moment)
         self.counters = CounterRow(themes)
         self.set_alone(False)
@@ -205,7 +202,7 @@ class ModelColumn:
         self._stack.addWidget(self.text)
         self._stack.addWidget(self.empty)
         self.pictures: FramePictures | None = None
-        self._column: ShownModel | None = None
+        self.column: ShownModel | None = None
         self._version = -1
         self.show_column(None)
 
@@ -216,10 +213,6 @@ class ModelColumn:
     @property
     def player(self) -> FramePlayer:
         return self._players[self._kind]
-
-    @property
-    def column(self) -> ShownModel | None:
-        return self._column
 
     def set_alone(self, is_alone: bool) -> None:
         """Whether the input is all there is to look at, or stands in a low row beside a run's frames."""
@@ -253,32 +246,28 @@ class ModelColumn:
         """Shows one model of a run, or, before any run, just the input of a sample."""
         from evprof.metrics.configurations.settings_text import kind_read  # too slow for the window's start
 
-        is_new = column != self._column
-        if is_new:
-            self._column = column
+        if column != self.column:
+            self.column = column
             self._version = -1
             self.pictures = FramePictures(column) if column else None
             if self.pictures is not None:
                 self.pictures.update()
             self.frames.show_pictures(self.pictures, _lacking_pictures(column))
             self.strip.show_column(column)
-        self._show_player(kind_read(*column) if column is not None else READ_BY[self.side])
+        kind = kind_read(*column) if column is not None else READ_BY[self.side]
+        if kind != self._kind:  # any model may stand on either side; its input decides what plays
+            self.player.show_input(None, None)
+            self.player.hide()
+            self._kind = kind
+            self.player.show()
         if column is not None:
             sample = column.run.info.sample
         self.player.show_input(None if sample is None else PlayerInput.of(sample, self._kind), self.pictures)
         self.refresh()
 
-    def _show_player(self, kind: str) -> None:
-        """Any model may stand on either side; its input decides what plays."""
-        if kind != self._kind:
-            self.player.show_input(None, None)
-            self.player.hide()
-            self._kind = kind
-            self.player.show()
-
     def refresh(self) -> None:
         self.strip.refresh()
-        column = self._column
+        column = self.column
         if column is None:
             self.head.show_column(None)
             self.counters.set_entries([])
@@ -359,9 +348,3 @@ def _entries(column: ShownModel) -> list[tuple[str, str]]:
     accepted = sum(entry.accepted for entry in run.rounds)
     share = percent_text(accepted / figures.tokens) if figures.tokens else NOTHING
     return [("drafted", str(figures.tokens)), ("accepted", str(accepted)), ("rate", share), kv]
-
-
-def _row(*widgets: QWidget) -> QWidget:
-    holder = QWidget()
-    beside(*widgets, on=holder, spacing=GRID)
-    return holder

@@ -39,12 +39,11 @@ class ModelPair(QWidget):
         selection: Selection,
         themes: ThemeHolder,
         settings: QSettings | None = None,
-        parent: QWidget | None = None,
         *,
         clock: Clock = monotonic_ns,
     ) -> None:
         """`settings` remember how events are drawn; None: nothing is remembered. A running stage ends at `clock`."""
-        super().__init__(parent)
+        super().__init__()
         self.setProperty("role", "panel")
         self.clock = PlayClock(self)
         self.look = LookChoice(settings, self)
@@ -61,18 +60,13 @@ class ModelPair(QWidget):
         grid.setContentsMargins(2 * GRID, GRID, 2 * GRID, GRID)
         grid.setHorizontalSpacing(2 * GRID)
         grid.setVerticalSpacing(GRID)
-        divider = in_role(QFrame(), "vrule")
-        grid.addWidget(divider, 0, 1, 2, 1)
-        lower = in_role(QFrame(), "vrule")
-        grid.addWidget(lower, 4, 1, 5, 1)
+        grid.addWidget(in_role(QFrame(), "vrule"), 0, 1, 2, 1)
+        grid.addWidget(in_role(QFrame(), "vrule"), 4, 1, 5, 1)
         for place, column in ((0, self.left), (2, self.right)):
-            grid.addWidget(column.head, 0, place)
-            grid.addWidget(column.input, 1, place)
-            grid.addWidget(column.strip, 4, place)
-            grid.addWidget(column.counters, 5, place)
-            grid.addWidget(column.failure, 6, place)
-            grid.addWidget(column.answer, 7, place)
-            grid.addWidget(column.expected, 8, place)
+            above = (column.head, column.input)
+            below = (column.strip, column.counters, column.failure, column.answer, column.expected)
+            for row, part in (*enumerate(above), *enumerate(below, 4)):
+                grid.addWidget(part, row, place)
             grid.setColumnStretch(place, 1)
         grid.addWidget(self.scrubber, 2, 0, 1, 3)
         grid.addWidget(self.why, 3, 0, 1, 3)
@@ -98,7 +92,11 @@ class ModelPair(QWidget):
         """Shows a pair of columns, as `evprof.view.columns.columns_of` gives them."""
         for column, header in zip((self.left, self.right), headers_of(a, b), strict=True):
             column.head.set_header(header)
-        self._give_room(is_alone=a is None and b is None)
+        # Before a run there is nothing but the inputs to look at: they get what frames and text will take.
+        is_alone = a is None and b is None
+        for column in (self.left, self.right):
+            column.set_alone(is_alone)
+        self._grid.setRowStretch(1, 4 if is_alone else 0)
         self.left.explain_absence(b)
         self.right.explain_absence(a)
         self.left.show_column(a, self._sample_beside(b))
@@ -109,12 +107,6 @@ class ModelPair(QWidget):
     def explain(self, why: str) -> None:
         """Says why one model takes longer than the other, above the answers."""
         say(self.why, why)
-
-    def _give_room(self, *, is_alone: bool) -> None:
-        """Before a run there is nothing but the inputs to look at: they get what frames and text will take."""
-        for column in (self.left, self.right):
-            column.set_alone(is_alone)
-        self._grid.setRowStretch(1, 4 if is_alone else 0)
 
     @property
     def shown_sample(self) -> Sample:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
-from evprof.core.protocols import monotonic_ns
+from evprof.core.protocols import Clock, monotonic_ns
 from evprof.core.rows.spans import Span
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_from_ns, ms_text, percent_text
@@ -44,15 +43,8 @@ class Segment:
 class StageStrip(Drawn):
     """The bar. A click selects the stage."""
 
-    def __init__(
-        self,
-        selection: Selection,
-        themes: ThemeHolder,
-        parent: QWidget | None = None,
-        *,
-        clock: Callable[[], int] = monotonic_ns,
-    ) -> None:
-        super().__init__(themes, parent)
+    def __init__(self, selection: Selection, themes: ThemeHolder, *, clock: Clock = monotonic_ns) -> None:
+        super().__init__(themes)
         self._selection = selection
         self._clock = clock
         self._column: ShownModel | None = None
@@ -168,19 +160,15 @@ class CounterRow(Drawn):
     The counters stand on two lines where one is too narrow.
     """
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(themes, parent)
-        self._entries: list[tuple[str, str]] = []
+    def __init__(self, themes: ThemeHolder) -> None:
+        super().__init__(themes)
+        self.entries: list[tuple[str, str]] = []
         self._is_laid_out = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    @property
-    def entries(self) -> list[tuple[str, str]]:
-        return list(self._entries)
-
     def set_entries(self, entries: list[tuple[str, str]]) -> None:
-        if entries != self._entries:
-            self._entries = entries
+        if entries != self.entries:
+            self.entries = entries
             self.updateGeometry()
             self.setAccessibleName(", ".join(f"{name} {figure}" for name, figure in entries))
             self.update()
@@ -194,21 +182,21 @@ class CounterRow(Drawn):
         self.updateGeometry()
 
     def _lines(self) -> int:
-        is_narrow = self._is_laid_out and self.width() < LEAST_PX * len(self._entries)
-        return 2 if is_narrow and len(self._entries) > 1 else 1
+        is_narrow = self._is_laid_out and self.width() < LEAST_PX * len(self.entries)
+        return 2 if is_narrow and len(self.entries) > 1 else 1
 
     def places(self) -> list[QRectF]:
-        in_line = max(1, -(-len(self._entries) // self._lines()))
+        in_line = max(1, -(-len(self.entries) // self._lines()))
         width = self.width() / in_line
         return [
             QRectF(place % in_line * width, place // in_line * LINE_PX, width - _GAP_PX, LINE_PX)
-            for place in range(len(self._entries))
+            for place in range(len(self.entries))
         ]
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         theme = self._themes.theme
-        for (name, figure), box in zip(self._entries, self.places(), strict=True):
+        for (name, figure), box in zip(self.entries, self.places(), strict=True):
             painter.setFont(theme.font(weight=500))
             painter.setPen(theme.text)
             painter.drawText(box, Qt.AlignmentFlag.AlignVCenter, figure)

@@ -22,7 +22,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextOption,
 )
-from PySide6.QtWidgets import QTextEdit, QWidget
+from PySide6.QtWidgets import QTextEdit
 
 from evprof.core.records import DRAFT, ORIGIN_ACCEPTED, ORIGIN_BONUS, ORIGIN_DRAFT, ORIGIN_REJECTED
 from evprof.core.texts import plain
@@ -50,14 +50,14 @@ _UNDERLINES = {
 class TokenText(QTextEdit):
     """The text of one model. It scrolls along while text arrives, until the user scrolls away."""
 
-    def __init__(self, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, selection: Selection, themes: ThemeHolder) -> None:
+        super().__init__()
         self._selection = selection
         self._themes = themes
-        self._flow: AnswerFlow | None = None
+        self.flow: AnswerFlow | None = None
         self._starts: list[int] = []
         self._end = 0
-        self._marked: list[int] = []
+        self.marked: list[int] = []
         self._differing: list[tuple[int, int | None]] = []
         self._has_caret = False
         self.setReadOnly(True)
@@ -73,33 +73,25 @@ class TokenText(QTextEdit):
         selection.chosen_changed.connect(self._show_chosen)
 
     @property
-    def flow(self) -> AnswerFlow | None:
-        return self._flow
-
-    @property
-    def marked(self) -> list[int]:
-        return list(self._marked)
-
-    @property
     def differing(self) -> list[int]:
         """Indices of the marks with the background of a difference."""
-        marks = [] if self._flow is None else self._flow.marks
+        marks = [] if self.flow is None else self.flow.marks
         return [index for index, mark in enumerate(marks) if self._differs(mark)]
 
     def show_column(self, column: ShownModel | None) -> None:
         """Shows the text of one model of a run: its answer, or its proposals to the answering model."""
         run = None if column is None else column.run
         proposals = column is not None and not column.is_answer
-        if self._flow is None and run is None:
+        if self.flow is None and run is None:
             self.clear()
             return
-        if self._flow is not None and run is self._flow.run and proposals == self._flow.proposals_only:
+        if self.flow is not None and run is self.flow.run and proposals == self.flow.proposals_only:
             self.refresh()
             return
-        self._flow = None if run is None else AnswerFlow(run, proposals_only=proposals)
-        if self._flow is not None:
-            self._flow.update()
-        self._has_caret = self._flow is not None and not self._flow.run.info.is_over
+        self.flow = None if run is None else AnswerFlow(run, proposals_only=proposals)
+        if self.flow is not None:
+            self.flow.update()
+        self._has_caret = self.flow is not None and not self.flow.run.info.is_over
         self._show_all()
         bar = self.verticalScrollBar()
         bar.setValue(bar.maximum() if self._has_caret else 0)
@@ -108,19 +100,19 @@ class TokenText(QTextEdit):
 
     def show_text(self, text: str) -> None:
         """Shows an answer whose tokens are not known."""
-        if self._flow is not None or text != self.toPlainText():
-            self._flow, self._starts, self._marked, self._has_caret = None, [], [], False
+        if self.flow is not None or text != self.toPlainText():
+            self.flow, self._starts, self.marked, self._has_caret = None, [], [], False
             self._differing = []
             self.setPlainText(plain(text, len(text)))
 
     def _show_all(self, *_: object) -> None:
-        if self._flow is not None or self._starts:
+        if self.flow is not None or self._starts:
             self.clear()
             self._end = 0
             self._put(0)
 
     def refresh(self) -> None:
-        flow = self._flow
+        flow = self.flow
         if flow is None:
             return
         changed = flow.update()
@@ -132,23 +124,25 @@ class TokenText(QTextEdit):
 
     def _put(self, changed: int) -> None:
         """Writes the marks from the index `changed` on."""
-        marks = [] if self._flow is None else self._flow.marks
+        marks = [] if self.flow is None else self.flow.marks
         bar = self.verticalScrollBar()
-        follows = bar.value() >= bar.maximum() - 2 and self._flow is not None and not self._flow.run.info.is_over
+        follows = bar.value() >= bar.maximum() - 2 and self.flow is not None and not self.flow.run.info.is_over
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
         cursor.setPosition(self._starts[changed] if changed < len(self._starts) else self._end)
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
-        cursor.setBlockFormat(_block_format())
+        block = QTextBlockFormat()
+        block.setLineHeight(LINE_PX, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        cursor.setBlockFormat(block)
         del self._starts[changed:]
         for text, style in self._stretches(marks, changed, cursor.position()):
             cursor.insertText(text, style)
         self._end = cursor.position()
-        if self._flow is not None and self._flow.is_cut:
+        if self.flow is not None and self.flow.is_cut:
             cursor.insertText(_CUT, _Styles(self._themes.theme).dim)
         cursor.endEditBlock()
-        self._marked = marks_of(self._flow, self._selection.chosen)
+        self.marked = marks_of(self.flow, self._selection.chosen)
         self._show_backgrounds()
         if follows:
             bar.setValue(bar.maximum())
@@ -179,7 +173,7 @@ class TokenText(QTextEdit):
         """Characters of a mark without the spaces before its word."""
         start = self._starts[index]
         stop = self._starts[index + 1] if index + 1 < len(self._starts) else self._end
-        text = "" if self._flow is None or start == stop else _shown(self._flow.marks[index])
+        text = "" if self.flow is None or start == stop else _shown(self.flow.marks[index])
         # The first mark is written without its space.
         cut = _units(text) - (stop - start)
         return min(stop, start + max(0, len(text) - len(text.lstrip(" ")) - cut)), stop
@@ -187,15 +181,15 @@ class TokenText(QTextEdit):
     def plain_text(self) -> str:
         """The selected text, or the whole answer: without rejected tokens and control pieces."""
         cursor = self.textCursor()
-        if self._flow is None:
+        if self.flow is None:
             return cursor.selectedText().replace("\u2029", "\n") or self.toPlainText()
         if not cursor.hasSelection():
-            return self._flow.plain_text()
+            return self.flow.plain_text()
         start, stop = cursor.selectionStart(), cursor.selectionEnd()
         text, ends = self.toPlainText().encode("utf-16-le"), [*self._starts[1:], self._end]
         return "".join(
             text[2 * max(start, begin) : 2 * min(stop, end)].decode("utf-16-le", "replace")
-            for mark, begin, end in zip(self._flow.marks, self._starts, ends, strict=True)
+            for mark, begin, end in zip(self.flow.marks, self._starts, ends, strict=True)
             if mark.is_answer and begin < stop and end > start
         )
 
@@ -209,11 +203,11 @@ class TokenText(QTextEdit):
         place = QPointF(point) + QPointF(0, self.verticalScrollBar().value())
         at = self.document().documentLayout().hitTest(place, Qt.HitTestAccuracy.ExactHit)
         index = bisect_right(self._starts, at) - 1 if 0 <= at < self._end else -1
-        return None if self._flow is None or index < 0 else self._flow.marks[index]
+        return None if self.flow is None or index < 0 else self.flow.marks[index]
 
     def describe(self, mark: TokenMark) -> str:
         """Text of the tool tip: piece, id, origin, round, time, latency and probability."""
-        run = self._flow.run if self._flow else None
+        run = self.flow.run if self.flow else None
         first = mark.tokens[0]
         ids = " ".join(str(token.token_id) for token in mark.tokens if token.known_id is not None)
         lines = [f"{mark.text.strip() or first.piece!r}" + (f"   id {ids}" if ids else "")]
@@ -226,7 +220,7 @@ class TokenText(QTextEdit):
             times.append(f"{ms_text(ms_from_ns(mark.latency_ns))} since the previous token")
         if times:
             lines.append(" · ".join(times))
-        chance = None if self._flow is None else chance_of(self._flow, mark)
+        chance = None if self.flow is None else chance_of(self.flow, mark)
         if chance is not None:
             lines.append(f"probability {chance_text(chance)}")
         return "\n".join(lines)
@@ -249,7 +243,7 @@ class TokenText(QTextEdit):
     def _show_backgrounds(self) -> None:
         theme = self._themes.theme
         grounds = [(self.differing, theme.alpha(theme.warn, _DIFFERENT))] if self._differing else []
-        grounds.append((self._marked, theme.alpha(theme.accent, _CHOSEN)))
+        grounds.append((self.marked, theme.alpha(theme.accent, _CHOSEN)))
         self.setExtraSelections([self._ground(span, color) for found, color in grounds for span in self._joined(found)])
 
     def _joined(self, indices: Sequence[int]) -> list[tuple[int, int]]:
@@ -292,7 +286,7 @@ class TokenText(QTextEdit):
         super().mouseReleaseEvent(event)
         if event.button() == Qt.MouseButton.LeftButton and not self.textCursor().hasSelection():
             mark = self.mark_at(event.position().toPoint())
-            flow = self._flow
+            flow = self.flow
             self._selection.select(None if mark is None or flow is None else chosen_of(flow.run.run_id, mark))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -311,20 +305,20 @@ class TokenText(QTextEdit):
         return "" if mark is None else self.describe(mark)
 
     def _step(self, by: int) -> None:
-        answer = [] if self._flow is None else [mark.position for mark in self._flow.marks if not mark.is_rejected]
-        if self._flow is None or not answer:
+        answer = [] if self.flow is None else [mark.position for mark in self.flow.marks if not mark.is_rejected]
+        if self.flow is None or not answer:
             return
         chosen, here = self._selection.chosen, None
-        if isinstance(chosen, TokenRef | RoundRef) and chosen.run_id == self._flow.run.run_id:
+        if isinstance(chosen, TokenRef | RoundRef) and chosen.run_id == self.flow.run.run_id:
             here = chosen.position if isinstance(chosen, TokenRef) else chosen.drafted
         place = 0 if here is None else min(max(bisect_right(answer, here) - 1 + by, 0), len(answer) - 1)
-        self._selection.select(TokenRef(self._flow.run.run_id, answer[place]))
+        self._selection.select(TokenRef(self.flow.run.run_id, answer[place]))
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
-        self._marked = marks_of(self._flow, chosen)
+        self.marked = marks_of(self.flow, chosen)
         self._show_backgrounds()
-        if self._marked and not isinstance(chosen, TimeRange):
-            place, bar = self._place_of(self._starts[self._marked[0]]), self.verticalScrollBar()
+        if self.marked and not isinstance(chosen, TimeRange):
+            place, bar = self._place_of(self._starts[self.marked[0]]), self.verticalScrollBar()
             if place.top() < 0 or place.bottom() > self.viewport().height():
                 bar.setValue(bar.value() + round(place.top() - self.viewport().height() / 3))
 
@@ -364,12 +358,6 @@ class _Styles:
         style.setFont(self._theme.font(ANSWER_PX))
         style.setForeground(color)
         return style
-
-
-def _block_format() -> QTextBlockFormat:
-    style = QTextBlockFormat()
-    style.setLineHeight(LINE_PX, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
-    return style
 
 
 def chance_of(flow: AnswerFlow, mark: TokenMark) -> float | None:

@@ -124,16 +124,7 @@ class ComparisonBook:
             self.baseline = self.chosen[0] if self.chosen else None
 
 
-@dataclass(frozen=True)
-class ReadSession:
-    """A session of which every run is known."""
-
-    path: str
-    title: str
-    runs: tuple[RunLog, ...]
-
-
-def read_any(path: Path) -> ReadSession:
+def read_any(path: Path) -> OpenSession:
     """Reads a session, or imports a result file of another program into a session that is not kept.
 
     Raises UserError for anything else.
@@ -148,5 +139,5 @@ def read_any(path: Path) -> ReadSession:
         return _read(session, path)
 
 
-def _read(session: Path, source: Path) -> ReadSession:
-    return ReadSession(str(source), source.name, tuple(open_session(session).runs.values()))
+def _read(session: Path, source: Path) -> OpenSession:
+    return OpenSession(str(source), source.name, tuple(open_session(session).runs.values()))

@@ -96,8 +96,8 @@ class ComparisonTable(QTableView):
     removed = Signal(int)
     menu_asked = Signal(int, QPoint)
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, themes: ThemeHolder) -> None:
+        super().__init__()
         self._model = _SheetModel(themes, self)
         self.setModel(self._model)
         self.setAccessibleName("Comparison of configurations")

@@ -15,7 +15,7 @@ from evprof.core.units import count_text
 from evprof.export.comparison_tables import write_comparison
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.figures.stages import BASES
-from ui.comparison.book import OPEN_SESSION, ColumnKey, ComparisonBook, OpenSession, ReadSession, key_of, read_any
+from ui.comparison.book import OPEN_SESSION, ColumnKey, ComparisonBook, OpenSession, key_of, read_any
 from ui.comparison.sheet import ComparisonSheet, sheet, title_parts
 from ui.comparison.table import SIGNS, ComparisonTable
 from ui.run_facts.figures import BASIS_NAMES
@@ -189,11 +189,10 @@ class ComparisonDialog(QDialog):
         self.book.differences_only = is_on
         self._fill()
 
-    def toggle(self, key: object) -> None:
+    def toggle(self, key: ColumnKey) -> None:
         """Adds or removes a column."""
-        if isinstance(key, ColumnKey):
-            self.book.toggle(key)
-            self._fill()
+        self.book.toggle(key)
+        self._fill()
 
     def _choose_baseline(self, index: int) -> None:
         self.book.baseline = key_of(self.book.configurations[index])
@@ -235,7 +234,7 @@ class ComparisonDialog(QDialog):
                 failed = partial(self._show_failure, str(path))
                 self._session.in_background(partial(read_any, path), self._show_session, failed)
 
-    def _show_session(self, read: ReadSession) -> None:
+    def _show_session(self, read: OpenSession) -> None:
         self._reading.discard(read.path)
         if not self._is_over:
             self.book.show_session(read.path, read.title, read.runs)

@@ -68,8 +68,8 @@ class StackedBars(Drawn):
 
     picked = Signal(object)
 
-    def __init__(self, themes: ThemeHolder, axis_text: Callable[[float], str], parent: QWidget | None = None) -> None:
-        super().__init__(themes, parent)
+    def __init__(self, themes: ThemeHolder, axis_text: Callable[[float], str]) -> None:
+        super().__init__(themes)
         self._axis_text = axis_text
         self._current: int | None = None
         self.groups: tuple[BarGroup, ...] = ()

@@ -148,10 +148,6 @@ class DistributionsDialog(FollowingDialog):
         self.errand.wait()
         super().done(result)
 
-    def restyle(self) -> None:
-        self.times.restyle()
-        self.acceptance.restyle()
-
 
 def _cells(gaps_ms: list[float]) -> tuple[str, ...]:
     """The number of gaps and their percentiles; dashes without any."""

@@ -100,10 +100,8 @@ _INSET = 4
 class EventPlayer(FramePlayer):
     """Plays an event recording or a folder of event frames."""
 
-    def __init__(
-        self, themes: ThemeHolder, clock: PlayClock, choice: LookChoice | None = None, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(themes, clock, event_pictures, "events", parent)
+    def __init__(self, themes: ThemeHolder, clock: PlayClock, choice: LookChoice | None = None) -> None:
+        super().__init__(themes, clock, event_pictures, "events")
         self._choice = choice if choice is not None else LookChoice(parent=self)
         self.look_button = LookButton(themes, self._choice, self)
         self.look_button.hide()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QMouseEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from evprof.core.texts import plain
 from evprof.loaders.pictures.frame_folder import is_there
@@ -45,14 +45,9 @@ class FramePlayer(Drawn):
     failed = Signal(str)
 
     def __init__(
-        self,
-        themes: ThemeHolder,
-        clock: PlayClock,
-        open_source: Callable[[PlayerInput], PictureSource],
-        what: str,
-        parent: QWidget | None = None,
+        self, themes: ThemeHolder, clock: PlayClock, open_source: Callable[[PlayerInput], PictureSource], what: str
     ) -> None:
-        super().__init__(themes, parent)
+        super().__init__(themes)
         self._clock = clock
         self._open_source = open_source
         self._what = what

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetricsF, QImage, QMouseEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
 from evprof.core.records import FrameRecord
 from evprof.view.columns import ShownModel
@@ -100,8 +100,8 @@ def best_grid(count: int, aspect: float, width: float, height: float) -> Grid:
 class FrameStrip(Drawn):
     """Small pictures in reading order; the one at the players' position is framed."""
 
-    def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget | None = None) -> None:
-        super().__init__(themes, parent)
+    def __init__(self, themes: ThemeHolder, clock: PlayClock) -> None:
+        super().__init__(themes)
         self._clock = clock
         self._pictures: FramePictures | None = None
         self._lack = ""

@@ -51,8 +51,8 @@ class ScrubTrack(Drawn):
 
     clip_changed = Signal(object)
 
-    def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget | None = None) -> None:
-        super().__init__(themes, parent)
+    def __init__(self, themes: ThemeHolder, clock: PlayClock) -> None:
+        super().__init__(themes)
         self._clock = clock
         self._moments: tuple[FramePictures | None, FramePictures | None] = (None, None)
         self.clip = ClipRange()
@@ -215,8 +215,8 @@ class Scrubber(QWidget):
 
     clip_changed = Signal(object)
 
-    def __init__(self, themes: ThemeHolder, clock: PlayClock, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, themes: ThemeHolder, clock: PlayClock) -> None:
+        super().__init__()
         self._themes = themes
         self._clock = clock
         self.obstacle = ""

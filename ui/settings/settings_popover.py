@@ -197,15 +197,7 @@ class SettingsPopover(QFrame):
         self.reset = in_role(QPushButton("Reset to defaults"), "link")
         self.reset.clicked.connect(self._reset)
         self.legend = in_role(Label("     ".join(mark + meaning for mark, meaning in _LEGEND)), "small")
-        footer = beside(
-            self.legend,
-            2 * GRID,
-            (self.problem, 1),
-            self.advanced,
-            2 * GRID,
-            self.reset,
-            spacing=0,
-        )
+        footer = beside(self.legend, 2 * GRID, (self.problem, 1), self.advanced, 2 * GRID, self.reset, spacing=0)
         across = beside(*parts, spacing=GRID + 4)
         stacked(across, rule(), footer, on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, GRID), spacing=GRID)
         self.refresh()

@@ -115,8 +115,8 @@ class Lane(QWidget):
     tip = ""
     """What the lane shows and in which unit, for the tool tip of its name."""
 
-    def __init__(self, scene: TimelineScene, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, scene: TimelineScene) -> None:
+        super().__init__()
         self.scene = scene
         self._written: object = None
         """The gutter as it was painted last."""

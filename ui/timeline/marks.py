@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QInputDialog, QMenu, QWidget
 
 from evprof.session.facts import LONGEST_NOTE, Mark
@@ -110,8 +109,7 @@ class MarkPanel(QWidget):
         stacked(head, self.empty, (self.list, 1), on=self, margins=(0, GRID, 0, 0), spacing=GRID // 2)
         self.list.picked.connect(self._go_to)
         self.list.menu_asked.connect(self._offer)
-        delete = QShortcut(QKeySequence(Qt.Key.Key_Delete), self.list, self.delete_current)
-        delete.setContext(Qt.ShortcutContext.WidgetShortcut)
+        self.list.deleted.connect(controller.marks.delete)
         self._shown: list[Mark] | None = None
         controller.marks.changed.connect(self._fill)
         controller.runs_changed.connect(self._fill)
@@ -126,16 +124,11 @@ class MarkPanel(QWidget):
         self.list.setVisible(bool(marks))
         self.empty.setVisible(not marks)
 
-    def _go_to(self, mark: object) -> None:
-        if isinstance(mark, Mark):
-            go_to(mark, self._controller.runs, self._selection)
+    def _go_to(self, mark: Mark) -> None:
+        go_to(mark, self._controller.runs, self._selection)
 
-    def delete_current(self) -> None:
-        if isinstance(mark := self.list.current_key, Mark):
-            self._controller.marks.delete(mark)
-
-    def _offer(self, mark: object, place: QPoint) -> None:
-        if not isinstance(mark, Mark):
+    def _offer(self, mark: Mark | None, place: QPoint) -> None:
+        if mark is None:
             return
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import QObject, QPoint, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QImage, QPainter
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
 from evprof.core.texts import guarded, one_line
@@ -20,6 +20,7 @@ from ui.timeline.marks import Marking
 from ui.timeline.navigation import Zooming
 from ui.timeline.scene import Hit, TimelineScene
 from ui.timeline.stage_lane import StageLane
+from ui.widgets.drawn import picture_of
 from ui.widgets.label import literal
 
 Line = Sequence[str]
@@ -30,17 +31,6 @@ def copy_table(lines: Sequence[Line]) -> None:
     """Copies lines as tab-separated text, for spreadsheets that compute nothing of it."""
     rows = ("\t".join(guarded(one_line(cell)) for cell in line) for line in lines)
     QGuiApplication.clipboard().setText("".join(f"{row}\n" for row in rows))
-
-
-def picture_of(widget: QWidget) -> QImage:
-    """A picture of a widget with twice the pixels of a plain screen, for print."""
-    image = QImage(widget.size() * 2, QImage.Format.Format_RGB32)
-    image.setDevicePixelRatio(2.0)
-    image.fill(widget.palette().window().color())
-    painter = QPainter(image)
-    widget.render(painter, QPoint())
-    painter.end()
-    return image
 
 
 class Offers(QObject):
@@ -99,7 +89,8 @@ class Offers(QObject):
         menu.addAction("Copy the timeline as a picture", self._copy_picture)
 
     def _copy_picture(self) -> None:
-        QGuiApplication.clipboard().setImage(picture_of(self._ground))
+        """Copies twice the pixels of a plain screen, for print."""
+        QGuiApplication.clipboard().setImage(picture_of(self._ground, 2.0))
 
     def _add_hit(self, menu: QMenu, hit: Hit | None) -> None:
         selection = self._scene.selection

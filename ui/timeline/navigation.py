@@ -19,18 +19,15 @@ class Zooming:
         self._scene = scene
         self._selection = selection
 
-    def take_scale(self, width_px: float) -> bool:
-        """Works out the visible range; returns whether it changed."""
+    def take_scale(self, width_px: float) -> None:
+        """Works out the visible range."""
         scene, chosen = self._scene, self._selection.view_range
         if chosen is not None:
-            wanted = Timescale(chosen[0], max(chosen[1], chosen[0] + 1), width_px)
+            scene.scale = Timescale(chosen[0], max(chosen[1], chosen[0] + 1), width_px)
         elif scene.is_running:
-            wanted = followed(scene.scale, scene.extent(), width_px)
+            scene.scale = followed(scene.scale, scene.extent(), width_px)
         else:
-            wanted = fitted(scene.extent(), width_px)
-        changed = wanted != scene.scale
-        scene.scale = wanted
-        return changed
+            scene.scale = fitted(scene.extent(), width_px)
 
     def zoom(self, factor: float, at_px: float) -> None:
         """Zooms in (factor > 1) or out around a position of the drawing area; following ends."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QPainter, QResizeEvent
-from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QTableWidget, QTableWidgetItem
+from PySide6.QtWidgets import QStyledItemDelegate, QTableWidget, QTableWidgetItem
 
 from evprof.core.run_log import RunLog
 from evprof.core.texts import one_line, plain
@@ -25,7 +25,7 @@ from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import stage_brush
 from ui.widgets.following import FollowingPanel
 from ui.widgets.panel_parts import EmptyState, sentence
-from ui.widgets.record_table import hide_columns, without_grid
+from ui.widgets.record_table import hide_columns, text_table
 
 _BAR, _SPREAD, _FIRST_PICK = 1, 3, 4
 _BAR_PX = 12.0
@@ -84,18 +84,11 @@ class PartsPanel(FollowingPanel):
         )
         self.note = sentence()
         self.note.setText(_WHAT)
-        self.table = QTableWidget(0, _FIRST_PICK + len(PERCENTS))
-        self.table.setAccessibleName("Where time goes")
-        self.table.setHorizontalHeaderLabels(["part", "", "mean", "25 – 75 %", *(f"{p} %" for p in PERCENTS)])
+        heads = ["part", "", "mean", "25 – 75 %", *(f"{p} %" for p in PERCENTS)]
+        self.table = text_table("Where time goes", heads, (_BAR,))
         self.table.setItemDelegateForColumn(_BAR, _BarDelegate(themes, self.table))
-        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        self.table.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
-        without_grid(self.table)
-        head = self.table.horizontalHeader()
         if (name := self.table.horizontalHeaderItem(0)) is not None:
             name.setTextAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        head.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        head.setSectionResizeMode(_BAR, QHeaderView.ResizeMode.Stretch)
         self.table.cellClicked.connect(self._pick)
         self.table.cellActivated.connect(self._pick)
         stacked(self.empty, (self.table, 1), self.note, on=self, margins=(2 * GRID, GRID, GRID, GRID), spacing=GRID)

@@ -130,6 +130,7 @@ class TimelineView(QWidget):
         self.aligning = Aligning(self.scene, self)
         self.head.hold(self.aligning.chip)
         self.stack = LaneStack(self.scene, self._make_lanes(), self, settings)
+        self.lanes = self.stack.lanes
         self.scroll_area = QScrollArea()
         self.scroll_area.setWidgetResizable(True)
         self.scroll_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -193,11 +194,6 @@ class TimelineView(QWidget):
         """Whether a figure is still being computed."""
         return self.delta.errand.is_busy
 
-    @property
-    def lanes(self) -> list[Lane]:
-        """All lanes, top to bottom, hidden ones too."""
-        return self.stack.lanes
-
     def stage_lane(self, place: int) -> StageLane:
         """The lane of the stages at a place of the scene: 0 is column A's, 1 column B's."""
         return next(lane for lane in self._stages if lane.column == place)
@@ -260,7 +256,10 @@ class TimelineView(QWidget):
         """
         has_any = bool(self.scene.shown)
         self.empty.tell(has_runs=bool(self.controller.runs))
-        for part, is_shown in ((self.empty, not has_any), *((part, has_any) for part in self._parts)):
+        for part, is_shown in (
+            (self.empty, not has_any),
+            *((part, has_any) for part in (self.head, self.scroll_area, self.bar)),
+        ):
             if part.isHidden() == is_shown:
                 part.setVisible(is_shown)
         for lane in self.lanes:
@@ -268,10 +267,6 @@ class TimelineView(QWidget):
             if lane.isHidden() == is_wanted:
                 lane.setVisible(is_wanted)
         self._is_same = True
-
-    @property
-    def _parts(self) -> tuple[QWidget, ...]:
-        return self.head, self.scroll_area, self.bar
 
     # The scale.
 

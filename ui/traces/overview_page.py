@@ -36,13 +36,8 @@ class OverviewPage(QWidget):
         by_device = stacked(self._device_head, self.devices, None, spacing=GRID // 2)
         tables = beside((by_category, 1), (by_device, 1), None, spacing=6 * GRID)
         ground = QWidget()
-        column = stacked(
-            *(self.summary, self.problems, GRID, tables, GRID),
-            on=ground,
-            margins=(0, GRID, GRID, GRID),
-            spacing=GRID // 2,
-        )
-        column.addStretch(1)
+        parts = (self.summary, self.problems, GRID, tables, GRID, None)
+        stacked(*parts, on=ground, margins=(0, GRID, GRID, GRID), spacing=GRID // 2)
         stacked(scrolling(ground), on=self)
 
     def show_trace(self, read: ReadTrace) -> None:
@@ -84,15 +79,13 @@ class MemoryCurvePlot(PlotView):
         super().__init__(themes, "ms from the trace's beginning · MiB")
         self.left.setTicks(None)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        themes.changed.connect(lambda _: self.restyle())
 
     def sizeHint(self) -> QSize:
         return QSize(400, _CURVE_PX)
 
     def show_curve(self, curve: MemoryCurve | None, span: tuple[int, int]) -> None:
         self._curve, self._start_ns = curve, span[0]
-        name = "" if curve is None else f"Memory of {curve.device}, at most {bytes_text(curve.peak_bytes)}"
-        self.setAccessibleName(name)
+        self.setAccessibleName(f"Memory of {curve.device}, at most {bytes_text(curve.peak_bytes)}" if curve else "")
         self.box.setXRange(0, max(1e-6, (span[1] - span[0]) / 1e6), padding=0)
         self.draw()
 

@@ -29,8 +29,7 @@ _SHOWN = ("overview", "operators", "operators_by_shapes", "kernels", "memory", "
 
 @dataclass(frozen=True)
 class ReadTrace:
-    """A trace with all that its window shows. `function_lanes` hold Python's functions among the calls; they are
-    `lanes` where none were recorded."""
+    """A trace with all that its window shows."""
 
     path: Path
     analysis: TraceAnalysis
@@ -121,5 +120,4 @@ def _computed(path: Path, analysis: TraceAnalysis, stop: threading.Event) -> Rea
     is_function = slice_roles(trace.texts, trace.slices.categories, trace.slices.names) == FUNCTION
     # Kineto's own span over everything is no work.
     is_work = ~text_mask(trace.texts, _OWN_SPANS.__contains__)[trace.slices.categories]
-    lanes = trace_lanes(trace, is_work & ~is_function)
-    return ReadTrace(path, analysis, lanes)
+    return ReadTrace(path, analysis, trace_lanes(trace, is_work & ~is_function))

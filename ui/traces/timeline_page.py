@@ -74,14 +74,7 @@ class TimelinePage(QWidget):
         self._read = read
         self._view = None
         self.looks = SliceLooks(read.analysis)
-        self._make_lanes()
-
-    def _make_lanes(self, *_: object) -> None:
-        read = self._read
-        if read is None:
-            return
-        trace = read.analysis.trace
-        start = read.analysis.start_ns
+        trace, start = read.analysis.trace, read.analysis.start_ns
         self.lanes = [SliceLane(self.scene, name=lane_name(trace, lane), key=f"{lane.track}") for lane in read.lanes]
         for widget, lane in zip(self.lanes, read.lanes, strict=True):
             widget.show_lane(lane, self.looks, -start)

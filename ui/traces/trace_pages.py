@@ -12,6 +12,7 @@ from evprof.core.run_log import RunLog
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
 from ui.style.theme import ThemeHolder
+from ui.widgets.text_dialogs import show_once
 
 
 class TracePages(QObject):
@@ -36,11 +37,7 @@ class TracePages(QObject):
         """Opens a trace, called `name` or by its file's name; None: asks for one."""
         from ui.traces.window import TraceDialog
 
-        dialog = next((shown for shown in self._window.findChildren(TraceDialog) if shown.isVisible()), None)
-        if dialog is None:
-            dialog = TraceDialog(self._holder, self._window)
-        dialog.show()
-        dialog.activateWindow()
+        dialog = show_once(self._window, TraceDialog, lambda: TraceDialog(self._holder, self._window))
         if path is not None:
             dialog.open_trace(path, name)
 

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from evprof.core.errors import UserError
 from evprof.core.texts import plain
 from evprof.core.units import percent_text
-from evprof.metrics.traces.tables import DEVICE, KERNELS, OPERATORS, OPERATORS_BY_SHAPES, Column
+from evprof.metrics.traces.tables import DEVICE, KERNELS, OPERATORS, OPERATORS_BY_SHAPES
 from ui.state.newest_errand import NewestErrand
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
@@ -90,7 +90,12 @@ class TraceDialog(QDialog):
         self.overview, self.memory = OverviewPage(themes), MemoryPage(themes)
         self.operators_by = WordSwitch([("name", "By name"), ("shapes", "By input shapes")])
         self.operators = RecordTable("Operators", OPERATORS, self.operators_by)
-        self.kernels = RecordTable("Kernels", KERNELS, empty=_no_kernels())
+        no_kernels = EmptyState(
+            "No kernels in this trace",
+            "Kernels are what operators launch on a GPU; each one's time, occupancy and tensor cores appear here. A "
+            "run on a GPU with Trace switched on records them. For the processor, see Operators.",
+        )
+        self.kernels = RecordTable("Kernels", KERNELS, empty=no_kernels)
         self.operators_by.chosen.connect(self._show_operators)
         self.timeline = TimelinePage(themes)
         self.pages = QTabWidget()
@@ -162,9 +167,7 @@ class TraceDialog(QDialog):
             say(self.name, "")
         self._show_state()
 
-    def _take(self, read: object) -> None:
-        if not isinstance(read, ReadTrace):
-            return
+    def _take(self, read: ReadTrace) -> None:
         self.read_trace = read
         for page in (self.overview, self.memory, self.timeline):
             page.show_trace(read)
@@ -183,14 +186,13 @@ class TraceDialog(QDialog):
         folder, is_closed = self.read_trace.path.parent, self._is_closed
         self._starting.ask(lambda: _started(folder, is_closed))
 
-    def _show_board(self, outcome: object) -> None:
+    def _show_board(self, outcome: TensorBoard | str | None) -> None:
         if isinstance(outcome, str):
             self.messages.post(outcome)
         elif outcome is not None:
-            self._board = outcome  # type: ignore[assignment]  # the other half of _started's answer
-            if self._board is not None:
-                QDesktopServices.openUrl(QUrl(self._board.url))
-                self.messages.post(f"TensorBoard is running at {self._board.url}", KEPT)
+            self._board = outcome
+            QDesktopServices.openUrl(QUrl(outcome.url))
+            self.messages.post(f"TensorBoard is running at {outcome.url}", KEPT)
 
     def _close_board(self) -> None:
         board, self._board = self._board, None
@@ -202,8 +204,7 @@ class TraceDialog(QDialog):
     def _show_operators(self, *_: object) -> None:
         if self.read_trace is not None:
             analysis = self.read_trace.analysis
-            rows = analysis.operators
-            columns: tuple[Column, ...] = OPERATORS
+            rows, columns = analysis.operators, OPERATORS
             if self.operators_by.key == "shapes":
                 rows, columns = analysis.operators_by_shapes, OPERATORS_BY_SHAPES
             # Without device work, its columns would be zeros.
@@ -239,14 +240,6 @@ def _started(folder: Path, is_closed: threading.Event) -> TensorBoard | str:
     if is_closed.is_set():
         board.close()
     return board
-
-
-def _no_kernels() -> EmptyState:
-    return EmptyState(
-        "No kernels in this trace",
-        "Kernels are what operators launch on a GPU; each one's time, occupancy and tensor cores appear here. A run on "
-        "a GPU with Trace switched on records them. For the processor, see Operators.",
-    )
 
 
 def _inset(page: QWidget) -> QWidget:

@@ -18,8 +18,8 @@ _AROUND = _ARROW + 3 * GRID
 class ChoiceBox(QComboBox):
     """A combo box whose arrow is drawn in the theme's colours: a style sheet can only show a picture file."""
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, themes: ThemeHolder) -> None:
+        super().__init__()
         self._themes = themes
 
     def setEditable(self, editable: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
-from PySide6.QtGui import QGuiApplication, QHelpEvent, QKeyEvent
+from PySide6.QtGui import QGuiApplication, QHelpEvent, QImage, QKeyEvent
 from PySide6.QtWidgets import QApplication, QFrame, QToolTip, QWidget
 from shiboken6 import isValid
 
@@ -20,6 +20,15 @@ def show_tip(event: QEvent, widget: QWidget, tip_at: Callable[[QPoint], str]) ->
         return False
     QToolTip.showText(event.globalPos(), plain(tip_at(event.pos())), widget)
     return True
+
+
+def picture_of(widget: QWidget, scale: float) -> QImage:
+    """A picture of a widget with `scale` pixels for each logical px."""
+    picture = QImage(widget.size() * scale, QImage.Format.Format_RGB32)
+    picture.setDevicePixelRatio(scale)
+    picture.fill(widget.palette().window().color())
+    widget.render(picture)
+    return picture
 
 
 class Drawn(QWidget):

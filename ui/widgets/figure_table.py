@@ -139,13 +139,13 @@ class FigureTable(QTableWidget):
     Columns only grow, so that live figures do not move them.
     """
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None, *, least_px: float = 0.0) -> None:
+    def __init__(self, themes: ThemeHolder, *, least_px: float = 0.0) -> None:
         """`least_px` is the least width of columns, so that tables below one another are in line."""
-        super().__init__(parent)
+        super().__init__()
         self._themes = themes
         self._least_px = max(_LEAST_COLUMN, round(least_px))
         self._heads: tuple[str, ...] = ()
-        self._rows: list[TableRow] = []
+        self.rows: list[TableRow] = []
         in_role(self, "figures")
         self._drawing, self._plain = _RowDelegate(themes, self), QStyledItemDelegate(self)
         self.setSelectionMode(QTableWidget.SelectionMode.NoSelection)
@@ -166,24 +166,20 @@ class FigureTable(QTableWidget):
         self.horizontalHeader().setDefaultSectionSize(0)
         themes.changed.connect(self._fill)
 
-    @property
-    def rows(self) -> list[TableRow]:
-        return list(self._rows)
-
     def reset_widths(self) -> None:
         """Lets columns shrink again, for other runs and for figures that do not change any more."""
-        self._rows = []
+        self.rows = []
         for column in range(1, self.columnCount()):
             self.setColumnWidth(column, 0)
 
     def show_rows(self, rows: Sequence[TableRow], heads: tuple[str, ...] = ()) -> None:
         """Shows rows; where only figures changed, the other cells and the heights of the rows stay as they are."""
-        before, self._rows = self._rows, list(rows)
-        if heads != self._heads or [_shape(row) for row in before] != [_shape(row) for row in self._rows]:
+        before, self.rows = self.rows, list(rows)
+        if heads != self._heads or [_shape(row) for row in before] != [_shape(row) for row in self.rows]:
             self._heads = heads
             self._fill()
             return
-        changed = [place for place, row in enumerate(self._rows) if row != before[place]]
+        changed = [place for place, row in enumerate(self.rows) if row != before[place]]
         for place in changed:
             self._fill_row(place)
         if changed:
@@ -193,7 +189,7 @@ class FigureTable(QTableWidget):
 
     def as_text(self) -> str:
         lines = [("", *self._heads)] if self._heads else []
-        lines += [(f"{row.name} {row.unit}".strip(), *row.cells) for row in self._rows]
+        lines += [(f"{row.name} {row.unit}".strip(), *row.cells) for row in self.rows]
         return "\n".join("\t".join(line) for line in lines)
 
     def sizeHint(self) -> QSize:
@@ -215,21 +211,21 @@ class FigureTable(QTableWidget):
             super().keyPressEvent(event)
 
     def _fill(self, *_: object) -> None:
-        count = max((len(row.cells) for row in self._rows), default=len(self._heads))
-        self.setRowCount(len(self._rows))
+        count = max((len(row.cells) for row in self.rows), default=len(self._heads))
+        self.setRowCount(len(self.rows))
         self.setColumnCount(1 + count)
         self.setHorizontalHeaderLabels(["", *self._heads, *[""] * (count - len(self._heads))])
         self.horizontalHeader().setVisible(bool(self._heads))
         for column, head in enumerate(self._heads, 1):
             if (item := self.horizontalHeaderItem(column)) is not None:
                 item.setToolTip(plain(head))
-        for place in range(len(self._rows)):
+        for place in range(len(self.rows)):
             self._fill_row(place)
         self.setAccessibleDescription(self.as_text())
         self._fit()
 
     def _fill_row(self, place: int) -> None:
-        row = self._rows[place]
+        row = self.rows[place]
         # A name and its unit part at a space of the name only.
         name = row.name + (f",\N{NO-BREAK SPACE}{row.unit}" if row.unit else "")
         roles = ("dim", *row.roles, *[""] * len(row.cells))

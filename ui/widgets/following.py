@@ -32,10 +32,8 @@ class FollowingPanel(QWidget):
     follows_all_runs = False
     """Whether news of runs that are not shown in the columns count too."""
 
-    def __init__(
-        self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
+        super().__init__()
         self._controller = controller
         self._selection = selection
         self._themes = themes
@@ -72,9 +70,8 @@ class FollowingPanel(QWidget):
             self._fill()
 
     def _take_news(self, run_ids: set[int]) -> None:
-        if not self.follows_all_runs and not run_ids.intersection(self._selection.runs):
-            return
-        self._fill()
+        if self.follows_all_runs or run_ids.intersection(self._selection.runs):
+            self._fill()
 
     def _fill(self, *_: object) -> None:
         self._is_stale = not self.isVisible()
@@ -97,7 +94,6 @@ class FollowingDialog(QDialog):
         super().__init__(parent)
         self._controller = controller
         self._selection = selection
-        self._themes = themes
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.heading)
         self.setMinimumSize(*self.least_px)
@@ -106,7 +102,6 @@ class FollowingDialog(QDialog):
         self._selection.runs_changed.connect(self._fill)
         self._controller.figures_due.connect(self._fill)
         self._controller.session_replaced.connect(self._fill)
-        self._themes.changed.connect(self._restyle)
         self._fill()
 
     def make_views(self, themes: ThemeHolder) -> None:
@@ -116,12 +111,5 @@ class FollowingDialog(QDialog):
         """Shows the runs as they are now; to be cheap when nothing happened to them."""
         raise NotImplementedError
 
-    def restyle(self) -> None:
-        """Takes another theme's colours where no style sheet does."""
-        raise NotImplementedError
-
     def _fill(self, *_: object) -> None:
         self.show_runs()
-
-    def _restyle(self, *_: object) -> None:
-        self.restyle()

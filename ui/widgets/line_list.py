@@ -250,8 +250,8 @@ class LineList(QListView):
     chip_asked = Signal(object, QPoint)
     deleted = Signal(object)
 
-    def __init__(self, themes: ThemeHolder, most_lines: int | None = None, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, themes: ThemeHolder, most_lines: int | None = None) -> None:
+        super().__init__()
         self._most_lines = most_lines
         self._is_setting = False
         self._themes = themes

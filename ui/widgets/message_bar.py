@@ -119,15 +119,8 @@ class MessageBar(QFrame):
     ) -> None:
         """Shows a sentence; earlier ones stay behind it. A notice replaces those with its sentence or `about` its
         subject."""
-        replaced = [
-            notice for notice in self._notices if notice.sentence == sentence or (about and notice.about == about)
-        ]
-        self._keep(
-            [
-                *(notice for notice in self._notices if notice not in replaced),
-                Notice(sentence, kind, action, on_action, about),
-            ]
-        )
+        others = [one for one in self._notices if one.sentence != sentence and not (about and one.about == about)]
+        self._keep([*others, Notice(sentence, kind, action, on_action, about)])
 
     def dismiss(self) -> None:
         self._keep(self._notices[:-1])
@@ -192,7 +185,5 @@ class MessageBar(QFrame):
             return
         color = {FAILURE: theme.bad, WARNING: theme.warn}.get(self.shown.kind, theme.accent)
         self._sign.setPixmap(pixmap(_ICONS[self.shown.kind], color, self.devicePixelRatioF()))
-        ground = theme.raised.name()
-        self.setStyleSheet(
-            f"MessageBar {{ background: {ground}; border: none; border-left: 3px solid {color.name()}; }}"
-        )
+        look = f"background: {theme.raised.name()}; border: none; border-left: 3px solid {color.name()};"
+        self.setStyleSheet(f"MessageBar {{ {look} }}")

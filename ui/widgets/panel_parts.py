@@ -74,8 +74,8 @@ class ToneLabel(QWidget):
     application's style sheet was exchanged afterwards (PySide6 6.10).
     """
 
-    def __init__(self, *, wraps: bool, alignment: Qt.AlignmentFlag, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, *, wraps: bool, alignment: Qt.AlignmentFlag) -> None:
+        super().__init__()
         self._wraps = wraps
         self._alignment = alignment
         self._labels: dict[str, Label] = {}
@@ -107,9 +107,9 @@ class WordSwitch(QWidget):
 
     chosen = Signal(str)
 
-    def __init__(self, words: Sequence[tuple[str, str]], parent: QWidget | None = None) -> None:
+    def __init__(self, words: Sequence[tuple[str, str]]) -> None:
         """`words` are (key, word) pairs; the first is chosen at the start."""
-        super().__init__(parent)
+        super().__init__()
         row = beside(on=self, spacing=GRID // 2)
         self._group = QButtonGroup(self)
         self._keys = [key for key, _ in words]
@@ -141,10 +141,10 @@ class WordSwitch(QWidget):
 class Disclosure(QWidget):
     """The word opens and closes it, by mouse or by Space; hidden while there is nothing to say."""
 
-    def __init__(self, word: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, word: str) -> None:
+        super().__init__()
         self._word = word
-        self._text = ""
+        self.text = ""
         self.button = in_role(QPushButton(), "link")
         self.button.setCursor(Qt.CursorShape.PointingHandCursor)
         self.button.setCheckable(True)
@@ -153,20 +153,16 @@ class Disclosure(QWidget):
         stacked(beside(self.button, None), self.label, on=self, spacing=GRID // 2)
         self._show()
 
-    @property
-    def text(self) -> str:
-        return self._text
-
     def say(self, text: str, word: str = "") -> None:
         """Says something else, behind another word where one is given; an empty text hides it."""
-        self._text, self._word = text, word or self._word
+        self.text, self._word = text, word or self._word
         self._show()
 
     def _show(self, *_: object) -> None:
         is_open = self.button.isChecked()
         self.button.setText(f"{self._word} {'▾' if is_open else '▸'}")
-        say(self.label, self._text if is_open else "")
-        self.setVisible(bool(self._text))
+        say(self.label, self.text if is_open else "")
+        self.setVisible(bool(self.text))
 
 
 class EmptyState(QWidget):

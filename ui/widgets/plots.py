@@ -13,7 +13,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QMouseEvent
-from PySide6.QtWidgets import QFrame, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QToolTip
 
 from evprof.core.texts import plain
 from evprof.core.units import ms_text
@@ -48,8 +48,8 @@ class Curve(NamedTuple):
 class PlotView(pg.GraphicsView):
     """Two thin axes around a box, in the theme's colours. What is drawn inside is remade by `draw`."""
 
-    def __init__(self, themes: ThemeHolder, bottom_label: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent, useOpenGL=False)
+    def __init__(self, themes: ThemeHolder, bottom_label: str) -> None:
+        super().__init__(useOpenGL=False)
         self._themes = themes
         self._bottom_label = bottom_label
         self.words: list[pg.TextItem] = []
@@ -75,7 +75,8 @@ class PlotView(pg.GraphicsView):
         self.bottom.setStyle(hideOverlappingLabels=20)
         self.bottom.setHeight(_AXIS_HEIGHT)
         self.setCentralItem(layout)
-        self.restyle()
+        themes.changed.connect(self._restyle)
+        self._restyle()
 
     def sizeHint(self) -> QSize:
         return QSize(640, 200)
@@ -84,7 +85,7 @@ class PlotView(pg.GraphicsView):
     def theme(self) -> Theme:
         return self._themes.theme
 
-    def restyle(self) -> None:
+    def _restyle(self) -> None:
         theme = self.theme
         self.setBackground(theme.window)
         font = theme.font(SMALL_PX)
@@ -123,40 +124,14 @@ class PlotView(pg.GraphicsView):
         self.box.addItem(pg.PlotCurveItem(x, y, pen=pen, antialias=not is_dotted))
 
 
-class BarPlot(PlotView):
-    """Bars at whole numbers with words above them, where there is room for those."""
-
-    def resizeEvent(self, event: object) -> None:
-        super().resizeEvent(event)
-        # pyqtgraph's own constructor resizes before there is anything to draw.
-        if hasattr(self, "bottom"):
-            self.draw()
-
-    def _bars(self, places: Sequence[float], heights: Sequence[float], width: float, color: QColor) -> None:
-        # Drawn with no pen at all: pyqtgraph's own outline is a pixel of another colour.
-        bars = pg.BarGraphItem(x=places, height=heights, width=width, pen=pg.mkPen(None), brush=pg.mkBrush(color))
-        self.box.addItem(bars)
-
-    def _words(self, places: Sequence[float], heights: Sequence[float], words: Sequence[str], slots: float) -> None:
-        room = (self.width() - _AROUND_PX) / max(1.0, slots) - 4
-        metrics = QFontMetricsF(self.theme.font(SMALL_PX))
-        if not words or max(map(metrics.horizontalAdvance, words)) > room:
-            return
-        for place, height, word in zip(places, heights, words, strict=True):
-            self._write(word, (place, height), self.theme.text, (0.5, 1.0))
-
-    def _bottom_ticks(self, places: Sequence[float], texts: Sequence[str]) -> None:
-        self.bottom.setTicks([list(zip(map(float, places), texts, strict=True))])
-
-
 class LatencyPlot(PlotView):
     """Cumulative distributions of times in ms on a logarithmic axis, one curve each."""
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+    def __init__(self, themes: ThemeHolder) -> None:
         self.curves: tuple[Curve, ...] = ()
         self.bounds_ms: tuple[float, float] = _UNKNOWN_MS
         self._steps: list[tuple[Curve, CumulativeShares]] = []
-        super().__init__(themes, "ms since the previous token", parent)
+        super().__init__(themes, "ms since the previous token")
         self.setAccessibleName("Time per token, cumulative")
 
     def show_curves(self, curves: Sequence[Curve]) -> None:
@@ -191,13 +166,20 @@ class LatencyPlot(PlotView):
         QToolTip.showText(event.globalPosition().toPoint(), plain(text), self)
 
 
-class AcceptancePlot(BarPlot):
-    """How many percent of the tokens drafted at each position were accepted, as bars with their counts above."""
+class AcceptancePlot(PlotView):
+    """How many percent of the tokens drafted at each position were accepted, as bars with their counts above, where
+    there is room for those."""
 
-    def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
+    def __init__(self, themes: ThemeHolder) -> None:
         self.positions: tuple[PlaceOutcomes, ...] = ()
-        super().__init__(themes, "position in the round's draft", parent)
+        super().__init__(themes, "position in the round's draft")
         self.setAccessibleName("Accepted drafts by position")
+
+    def resizeEvent(self, event: object) -> None:
+        super().resizeEvent(event)
+        # pyqtgraph's own constructor resizes before there is anything to draw.
+        if hasattr(self, "bottom"):
+            self.draw()
 
     def show_positions(self, positions: Sequence[PlaceOutcomes]) -> None:
         self.positions = tuple(positions)
@@ -209,11 +191,17 @@ class AcceptancePlot(BarPlot):
         count = len(self.positions)
         self.box.setRange(xRange=(0.4, max(count, 1) + 0.6), yRange=(0, 118), padding=0)
         places = [position.place for position in self.positions]
-        self._bottom_ticks(places, list(map(str, places)))
-        if count:
-            shares = [position.share or 0.0 for position in self.positions]
-            self._bars(places, shares, min(0.62, 0.12 + 0.1 * count), self.theme.good)
-            self._words(places, shares, list(map(_counts, self.positions)), count + 0.2)
+        self.bottom.setTicks([[(float(place), str(place)) for place in places]])
+        if not count:
+            return
+        shares = [position.share or 0.0 for position in self.positions]
+        # Drawn with no pen at all: pyqtgraph's own outline is a pixel of another colour.
+        look = {"width": min(0.62, 0.12 + 0.1 * count), "pen": pg.mkPen(None), "brush": pg.mkBrush(self.theme.good)}
+        self.box.addItem(pg.BarGraphItem(x=places, height=shares, **look))
+        words, metrics = list(map(_counts, self.positions)), QFontMetricsF(self.theme.font(SMALL_PX))
+        if max(map(metrics.horizontalAdvance, words)) <= (self.width() - _AROUND_PX) / (count + 0.2) - 4:
+            for place, height, word in zip(places, shares, words, strict=True):
+                self._write(word, (place, height), self.theme.text, (0.5, 1.0))
 
 
 def _counts(position: PlaceOutcomes) -> str:

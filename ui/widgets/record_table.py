@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLineEdit, QTableView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QLineEdit, QTableView, QTableWidget, QWidget
 
 from evprof.core.texts import plain
 from evprof.core.units import count_text
@@ -115,6 +115,20 @@ def without_grid(view: QTableView) -> None:
     view.verticalHeader().hide()
     view.verticalHeader().setDefaultSectionSize(3 * GRID)
     view.horizontalHeader().setHighlightSections(False)
+
+
+def text_table(name: str, heads: Sequence[str], wide: Sequence[int]) -> QTableWidget:
+    """An empty table to look at, of which the `wide` columns share the room that is left."""
+    table = QTableWidget(0, len(heads))
+    table.setHorizontalHeaderLabels(list(heads))
+    table.setAccessibleName(name)
+    table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+    table.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
+    without_grid(table)
+    table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+    for column in wide:
+        table.horizontalHeader().setSectionResizeMode(column, QHeaderView.ResizeMode.Stretch)
+    return table
 
 
 def hide_columns(view: QTableView, least_px: Mapping[int, int]) -> None:

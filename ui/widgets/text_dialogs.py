@@ -1,8 +1,9 @@
-"""Asks for a text of several lines."""
+"""Dialogs above a window, and those for texts of several lines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QInputDialog, QPlainTextEdit, QWidget
@@ -26,6 +27,17 @@ def ask_long_text(window: QWidget, title: str, question: str, text: str) -> str 
     is_given = dialog.exec() == QInputDialog.DialogCode.Accepted
     dialog.deleteLater()
     return dialog.textValue() if is_given else None
+
+
+_Dialog = TypeVar("_Dialog", bound=QDialog)
+
+
+def show_once(window: QWidget, kind: type[_Dialog], make: Callable[[], _Dialog]) -> _Dialog:
+    """Brings the dialog of that kind to the front that is open above a window, or makes one."""
+    dialog = next((shown for shown in window.findChildren(kind) if shown.isVisible()), None) or make()
+    dialog.show()
+    dialog.activateWindow()
+    return dialog
 
 
 class ProblemsDialog(QDialog):

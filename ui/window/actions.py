@@ -156,14 +156,9 @@ class WindowActions(QObject):
 
     def gestures(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Every key and gesture in groups, for the key help."""
-        groups: dict[str, list[tuple[str, str]]] = {TIMELINE: [], WINDOW: []}
+        groups = {TIMELINE: [], "Focused part": list(FOCUSED), "Mouse": list(MOUSE), WINDOW: []}
         for entry in ENTRIES:
             if entry is not None and entry.keys:
                 head = entry.below if entry.below in groups else WINDOW
                 groups[head].append((entry.keys, entry.text.rstrip("…")))
-        return [
-            (TIMELINE, groups[TIMELINE]),
-            ("Focused part", list(FOCUSED)),
-            ("Mouse", list(MOUSE)),
-            (WINDOW, groups[WINDOW]),
-        ]
+        return list(groups.items())

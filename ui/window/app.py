@@ -23,7 +23,7 @@ from PySide6.QtCore import (
     QtMsgType,
     qInstallMessageHandler,
 )
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
@@ -33,6 +33,7 @@ from ui.state.run_controller import Host
 from ui.style.icons import window_icon
 from ui.style.screen_fit import fit_to_screen, room_on_screen
 from ui.style.theme import ThemeHolder, theme_named
+from ui.widgets.drawn import picture_of
 from ui.widgets.message_bar import WARNING
 from ui.window.exporting import save_picture
 from ui.window.main_window import MainWindow
@@ -71,7 +72,13 @@ def run_window(
     application.setWindowIcon(window_icon())
     settings = QSettings("evprof", "evprof")
     holder = ThemeHolder(theme_named(theme or str(settings.value("window/theme", "dark"))))
-    window = _new_window(holder, settings, theme, size)
+    window = MainWindow(holder, settings)
+    if theme is not None:
+        holder.set_theme(theme_named(theme))
+    if size is not None:
+        window.resize(*size)
+    else:
+        fit_to_screen(window, room_on_screen(window))
 
     def begin() -> None:
         before_files()
@@ -87,20 +94,6 @@ def run_window(
         code = application.exec()
     holder.detach()
     return code
-
-
-def _new_window(
-    holder: ThemeHolder, settings: QSettings, theme: str | None, size: tuple[int, int] | None
-) -> MainWindow:
-    """As it was left last, but for what is asked for."""
-    window = MainWindow(holder, settings)
-    if theme is not None:
-        holder.set_theme(theme_named(theme))
-    if size is not None:
-        window.resize(*size)
-    else:
-        fit_to_screen(window, room_on_screen(window))
-    return window
 
 
 @contextmanager
@@ -140,12 +133,12 @@ def _begin(window: MainWindow, paths: Sequence[str], engine_argv: Sequence[str],
 def _tell_crashes(window: MainWindow, reports: Sequence[Path]) -> None:
     if reports:
         head, sentence = "evprof crashed when it was open last", "Something outside Python broke it off."
-        show = partial(_show_crash, window, head, sentence, reports[0])
-        window.messages.post(f"{head}; where it was then is in {reports[0]}.", WARNING, "Show report", show)
+        told = f"{head}; where it was then is in {reports[0]}."
 
+        def show() -> None:
+            CrashDialog(head, sentence, reports[0], window).show()
 
-def _show_crash(window: MainWindow, head: str, sentence: str, report: Path) -> None:
-    CrashDialog(head, sentence, report, window).show()
+        window.messages.post(told, WARNING, "Show report", show)
 
 
 def _run_demo_soon(window: MainWindow, deadline: QDeadlineTimer | None = None) -> None:
@@ -174,8 +167,7 @@ def save_screenshot(
     window.show()
     window.open_paths(paths, waits=True)
     settle(application, window)
-    picture = picture_of(window, scale)
-    is_saved = save_picture(picture, out)
+    is_saved = save_picture(picture_of(window, scale), out)
     window.close()
     window.deleteLater()
     application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
@@ -197,14 +189,6 @@ def settle(application: QApplication, window: MainWindow) -> None:
         QThread.msleep(5)
     for _ in range(_LAYOUT_PASSES):
         application.processEvents()
-
-
-def picture_of(window: MainWindow, scale: float) -> QImage:
-    """The window as an image, `scale` pixels per logical px."""
-    picture = QImage(window.size() * scale, QImage.Format.Format_RGB32)
-    picture.setDevicePixelRatio(scale)
-    window.render(picture)
-    return picture
 
 
 def _application() -> QApplication:

@@ -116,13 +116,6 @@ class Body(QMainWindow):
         self.resizeDocks([found[LEFT], found[RIGHT]], [left, right], Qt.Orientation.Horizontal)
         self.resizeDocks([found[LOWER]], [lower], Qt.Orientation.Vertical)
 
-    def layout_bytes(self) -> QByteArray:
-        return self.saveState(_VERSION)
-
-    def restore_layout(self, kept: QByteArray) -> bool:
-        """Takes a layout that was kept; False where it is none."""
-        return bool(self.restoreState(kept, _VERSION))
-
 
 class WindowMemory:
     """Reads and writes the settings; without any, nothing is remembered."""
@@ -141,7 +134,7 @@ class WindowMemory:
         if self.settings is None:
             return
         self.settings.setValue("window/geometry", window.saveGeometry())
-        self.settings.setValue("window/layout", body.layout_bytes())
+        self.settings.setValue("window/layout", body.saveState(_VERSION))
         self.settings.setValue("window/theme", holder.theme.name)
 
     def restore(self, window: QMainWindow, body: Body, holder: ThemeHolder) -> bool:
@@ -152,4 +145,4 @@ class WindowMemory:
         geometry, layout = (self.settings.value(f"window/{key}") for key in ("geometry", "layout"))
         if isinstance(geometry, QByteArray):
             window.restoreGeometry(geometry)
-        return isinstance(layout, QByteArray) and body.restore_layout(layout)
+        return isinstance(layout, QByteArray) and body.restoreState(layout, _VERSION)

@@ -86,11 +86,12 @@ class Exporting(QObject):
         else:
             self._post(f"The picture {path} cannot be written; check the folder and the free space.")
 
-    def _say_written(self, path: object) -> None:
-        def show() -> None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(str(Path(str(path)).parent)))
+    def _say_written(self, path: Path) -> None:
+        self._post(f"Written: {path}", "info", "Open folder", partial(_show_file, path.parent))
 
-        self._post(f"Written: {path}", "info", "Open folder", show)
+
+def _show_file(path: Path) -> None:
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
 
 
 def _written(kind: str, session: Path, runs: list[RunLog], path: Path) -> Path:
@@ -154,7 +155,7 @@ class Results(QObject):
         self._begin(doing, lambda: _imported(paths, _place(paths), note), self._opened, blocks=True)
 
     def _begin(
-        self, doing: str, work: Callable[[], object], then: Callable[[object], None], *, blocks: bool = False
+        self, doing: str, work: Callable[[], object], then: Callable[[Any], None], *, blocks: bool = False
     ) -> None:
         """Works in the background and says so until it is over."""
 
@@ -165,19 +166,15 @@ class Results(QObject):
         self._doing.begin(doing, blocks=blocks)
         self._session.in_background(work, partial(over, then), partial(over, self._post))
 
-    def _opened(self, found: object) -> None:
-        if not isinstance(found, _Imported):
-            return
+    def _opened(self, found: _Imported) -> None:
         kind = "warn" if found.problems else "info"
         if refusal := self._session.refusal_to_leave():  # a run may have begun meanwhile
             place = f"It lies at {found.session}, and is not opened yet: {refusal}"
             self._post(f"{found.sentence} {place}", kind, "Open", partial(self._session.open, found.session))
             return
         self._session.open(found.session)
-        if len(found.problems) > _MOST_TOLD:
-            self._post(found.sentence, kind, "Show all", lambda: self.show_problems(found.problems))
-        else:
-            self._post(found.sentence, kind)
+        show_all = ("Show all", partial(self.show_problems, found.problems))
+        self._post(found.sentence, kind, *(show_all if len(found.problems) > _MOST_TOLD else ()))
 
     def show_problems(self, problems: Sequence[str]) -> None:
         from ui.widgets.text_dialogs import ProblemsDialog
@@ -200,20 +197,13 @@ class Results(QObject):
         if reason := self._session.refusal():
             self._post(reason, "warn")
             return
-        recording = self._session.recording
-        if not recording.message_count and "imports" not in self._session.facts:
+        if not self._session.recording.message_count and "imports" not in self._session.facts:
             self._post("There is nothing to report yet; run something, or open a session.", "warn")
             return
-        work = partial(_reported, self._session, output)
-        self._begin("Writing the report", work, self._say_reported)
+        self._begin("Writing the report", partial(_reported, self._session, output), self._say_reported)
 
-    def _say_reported(self, output: object) -> None:
-        path = Path(str(output))
-
-        def show() -> None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
-
-        self._post(f"Report written: {path}", "info", "Open", show)
+    def _say_reported(self, path: Path) -> None:
+        self._post(f"Report written: {path}", "info", "Open", partial(_show_file, path))
 
 
 class _Imported:
@@ -221,12 +211,10 @@ class _Imported:
 
     def __init__(self, session: Path, runs: int, problems: Sequence[str], names: str) -> None:
         self.session = session
-        self.problems = list(problems)
-        told = " ".join(self.problems[:_MOST_TOLD])
-        more = len(self.problems) - _MOST_TOLD
-        self.sentence = f"Imported {count_text(runs, 'run')} of {names}. {told}".strip() + (
-            f" And {more} more." if more > 0 else ""
-        )
+        self.problems = problems
+        told, more = " ".join(problems[:_MOST_TOLD]), len(problems) - _MOST_TOLD
+        self.sentence = f"Imported {count_text(runs, 'run')} of {names}. {told}".strip()
+        self.sentence += f" And {more} more." if more > 0 else ""
 
 
 def _imported(
@@ -243,9 +231,8 @@ def _imported(
     except OSError as error:
         raise UserError(f"{session.parent} cannot be made: {error.strerror or error}; free some space.") from error
     summary = import_files(paths, session, note, is_passing=is_passing)
-    return _Imported(
-        session, summary.runs, [problem for file in summary.files for problem in file.problems], _names(paths)
-    )
+    problems = [problem for file in summary.files for problem in file.problems]
+    return _Imported(session, summary.runs, problems, _names(paths))
 
 
 def _place(paths: Sequence[Path]) -> Path:

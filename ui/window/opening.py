@@ -79,7 +79,7 @@ class Opener(QObject):
 
     def _begin(self) -> None:
         paths = self._wanted[0]
-        self._looking.ask(partial(_looked_at, paths))
+        self._looking.ask(lambda: [look_at(path) for path in paths[:MOST_LOOKED_AT]])
         QTimer.singleShot(_SLOW_MS, self, partial(self._say_slow, paths))
 
     def _say_slow(self, paths: tuple[str, ...]) -> None:
@@ -133,7 +133,3 @@ class Opener(QObject):
             self.trace_opened.emit(Path(opening.traces[-1]))
         if opening.results:
             self._results.take([Path(path) for path in opening.results], waits=waits)
-
-
-def _looked_at(paths: tuple[str, ...]) -> list[OpeningPath]:
-    return [look_at(path) for path in paths[:MOST_LOOKED_AT]]

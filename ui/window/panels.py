@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
@@ -33,29 +34,14 @@ class PanelEntry:
     make: MakePanel | None = None
 
 
-def _kv(controller: RunController, selection: Selection, holder: ThemeHolder) -> QWidget:
-    # Imported when the panel opens: the arithmetic of costs would delay the first picture of the window.
-    from ui.costs.kv_panel import KvPanel
+def _imported(module: str, name: str) -> MakePanel:
+    """Imports the panel's module when the panel opens: it would delay the first picture of the window."""
 
-    return KvPanel(controller, selection, holder)
+    def make(*context: object) -> QWidget:
+        panel: QWidget = getattr(import_module(module), name)(*context)
+        return panel
 
-
-def _visual(controller: RunController, selection: Selection, holder: ThemeHolder) -> QWidget:
-    from ui.costs.visual_panel import VisualPanel
-
-    return VisualPanel(controller, selection, holder)
-
-
-def _parts(controller: RunController, selection: Selection, holder: ThemeHolder) -> QWidget:
-    from ui.timeline.parts_panel import PartsPanel
-
-    return PartsPanel(controller, selection, holder)
-
-
-def _spans(controller: RunController, selection: Selection, holder: ThemeHolder) -> QWidget:
-    from ui.timeline.span_panel import SpanPanel
-
-    return SpanPanel(controller, selection, holder)
+    return make
 
 
 PANELS: tuple[PanelEntry, ...] = (
@@ -63,9 +49,9 @@ PANELS: tuple[PanelEntry, ...] = (
     PanelEntry("right", "Comparison and selection", RIGHT, "Ctrl+I"),
     PanelEntry("timeline", "Timeline", LOWER, "Ctrl+Shift+M"),
     PanelEntry("marks", "Marks", LEFT, "Ctrl+M", MarkPanel),
-    PanelEntry("kv", "KV cache", LOWER, "Ctrl+Shift+K", _kv),
-    PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Shift+V", _visual),
-    PanelEntry("parts", "Where time goes", LOWER, "Ctrl+Shift+B", _parts),
-    PanelEntry("spans", "Spans", LOWER, "Ctrl+Shift+G", _spans),
+    PanelEntry("kv", "KV cache", LOWER, "Ctrl+Shift+K", _imported("ui.costs.kv_panel", "KvPanel")),
+    PanelEntry("visual", "Visual tokens", LOWER, "Ctrl+Shift+V", _imported("ui.costs.visual_panel", "VisualPanel")),
+    PanelEntry("parts", "Where time goes", LOWER, "Ctrl+Shift+B", _imported("ui.timeline.parts_panel", "PartsPanel")),
+    PanelEntry("spans", "Spans", LOWER, "Ctrl+Shift+G", _imported("ui.timeline.span_panel", "SpanPanel")),
 )
 """In menu order. Panels of one area that are not open at first become tabs beside the one that is."""

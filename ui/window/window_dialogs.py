@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QDialog, QFileDialog, QMainWindow, QMessageBox, QWidget
+from PySide6.QtWidgets import QFileDialog, QMainWindow, QMessageBox, QWidget
 
 from evprof.core.units import count_text
 from ui.palette.box import Found, Lookup, PaletteBox, best, runs_source, settings_source
@@ -23,13 +23,12 @@ from ui.status.status_bar import StatusBar
 from ui.style.theme import ThemeHolder
 from ui.timeline.timeline_view import TimelineView
 from ui.widgets.message_bar import INFO, WARNING, MessageBar
+from ui.widgets.text_dialogs import show_once
 from ui.window.actions import WindowActions
 from ui.work.long_work import LongWork
 
 if TYPE_CHECKING:
     from evprof.session.autosave import Autosaved
-
-_Dialog = TypeVar("_Dialog", bound=QDialog)
 
 
 class WindowParts(QMainWindow):
@@ -94,10 +93,8 @@ class WindowDialogs:
         from ui.distributions.window import DistributionsDialog
 
         window = self._window
-        self._show(
-            DistributionsDialog,
-            lambda: DistributionsDialog(window.controller, window.selection, window.holder, window),
-        )
+        context = window.controller, window.selection, window.holder, window
+        show_once(window, DistributionsDialog, lambda: DistributionsDialog(*context))
 
     def show_clinic(self) -> None:
         from ui.clinic.window import ClinicDialog
@@ -109,7 +106,7 @@ class WindowDialogs:
             made.baseline_asked.connect(window.runs.offer_baseline)
             return made
 
-        self._show(ClinicDialog, make)
+        show_once(self._window, ClinicDialog, make)
 
     def show_comparison(self) -> None:
         from ui.comparison.window import ComparisonDialog
@@ -120,12 +117,7 @@ class WindowDialogs:
             made.post_late = window.messages.post
             return made
 
-        self._show(ComparisonDialog, make)
-
-    def _show(self, kind: type[_Dialog], make: Callable[[], _Dialog]) -> None:
-        dialog = next((shown for shown in self._window.findChildren(kind) if shown.isVisible()), None) or make()
-        dialog.show()
-        dialog.activateWindow()
+        show_once(self._window, ComparisonDialog, make)
 
 
 class AbandonedSessions:

@@ -20,11 +20,11 @@ from ui.state.current import NO_RUNS
 from ui.state.run_controller import RunController
 from ui.style.theme import ThemeHolder
 from ui.widgets.message_bar import FAILURE, INFO, WARNING, MessageBar
+from ui.widgets.text_dialogs import show_once
 from ui.work.work_queue import FAILED, STOPPED, WorkItem, WorkQueue
 
 if TYPE_CHECKING:
     from ui.settings.toolbar import Toolbar
-    from ui.state.run_controller import RunController
     from ui.state.run_following import RunFollowing
 
 
@@ -101,13 +101,13 @@ class LongWork:
     def show_queue(self) -> None:
         from ui.work.queue_dialog import QueueDialog
 
-        shown = next((found for found in self._window.findChildren(QueueDialog) if found.isVisible()), None)
-        if shown is None:
-            shown = QueueDialog(self.queue, self._controller, self._holder, self._window)
-            shown.open_asked.connect(self._open)
-            shown.again_asked.connect(self._ask_again)
-        shown.show()
-        shown.activateWindow()
+        def make() -> QueueDialog:
+            made = QueueDialog(self.queue, self._controller, self._holder, self._window)
+            made.open_asked.connect(self._open)
+            made.again_asked.connect(self._ask_again)
+            return made
+
+        show_once(self._window, QueueDialog, make)
 
     def _tell(self, item: WorkItem) -> None:
         kind = {FAILED: FAILURE, STOPPED: WARNING}.get(item.state, INFO)

@@ -79,10 +79,8 @@ class QueueDialog(QDialog):
         self._column = stacked(on=self._ground, margins=(0, 0, GRID, 0), spacing=2 * GRID)
         self._shown: list[object] = []
         self.entries: list[tuple[WorkItem | WaitingRun | None, _Entry]] = []
-        area = scrolling(self._ground)
-        margins = (2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
-        stacked(self.empty, (area, 1), on=self, margins=margins)
-        self._area = area
+        self._area = scrolling(self._ground)
+        stacked(self.empty, (self._area, 1), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID))
         queue.changed.connect(self.refresh)
         controller.waiting_changed.connect(self.refresh)
         controller.busy_changed.connect(self.refresh)

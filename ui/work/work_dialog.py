@@ -38,8 +38,8 @@ class WorkFieldRow(QWidget):
 
     changed = Signal()
 
-    def __init__(self, field: WorkField, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, field: WorkField, themes: ThemeHolder) -> None:
+        super().__init__()
         self.field = field
         is_flag = field.kind == FLAG
         name = Label("" if is_flag else field.title)
