@@ -16,7 +16,6 @@ STAGE_COLORS_DARK: dict[str, str] = {
     "draft": "#d385c8",
     "verify": "#d9622b",
 }
-"""Stage and speculation colours on dark ground."""
 
 STAGE_COLORS_LIGHT: dict[str, str] = {
     "load": "#666c7f",
@@ -27,7 +26,6 @@ STAGE_COLORS_LIGHT: dict[str, str] = {
     "draft": "#df62af",
     "verify": "#b54708",
 }
-"""Stage and speculation colours on light ground."""
 
 GROUND_DARK: dict[str, str] = {
     "window": "#0e1014",
@@ -42,7 +40,6 @@ GROUND_DARK: dict[str, str] = {
     "warn": "#ebac3c",
     "selection": "#1f3150",
 }
-"""Everything else on dark ground."""
 
 GROUND_LIGHT: dict[str, str] = {
     "window": "#f4f5f7",
@@ -57,7 +54,6 @@ GROUND_LIGHT: dict[str, str] = {
     "warn": "#842d00",
     "selection": "#d9e6ff",
 }
-"""Everything else on light ground."""
 
 
 def channels(color: str) -> tuple[float, float, float]:

@@ -190,6 +190,13 @@ def _row_of_largest(values: Floats, groups: Ints) -> Ints:
     return np.asarray(places[places.searchsorted(groups)], dtype=np.int64)
 
 
+def row_at(starts: Ints, ends: Ints, t_ns: int, slack_ns: float = 0.0) -> int | None:
+    """The interval at a moment, or one that begins or ended a hair away."""
+    index = int(np.searchsorted(starts, t_ns, side="right")) - 1
+    near = [row for row in (index, index + 1) if 0 <= row < len(starts)]
+    return next((row for row in near if starts[row] - slack_ns <= t_ns <= ends[row] + slack_ns), None)
+
+
 def nearest_row(times: Ints, t_ns: int) -> int | None:
     """The row whose moment is nearest to `t_ns`, the earlier of two as near; None without rows."""
     if not len(times):

@@ -29,7 +29,6 @@ class Rates(NamedTuple):
 
     @property
     def bins(self) -> int:
-        """How many."""
         return len(self.on)
 
     def edges(self, place: int) -> tuple[int, int]:
@@ -73,10 +72,8 @@ def polarity_counts(events: EventArray) -> tuple[int, int]:
 
 def rate_words(events_per_s: float) -> str:
     """`128 k/s`, `1.2 M/s`."""
-    return amount_text(events_per_s, "/s") if events_per_s < 1000 else _scaled(events_per_s)
-
-
-def _scaled(events_per_s: float) -> str:
+    if events_per_s < 1000:
+        return amount_text(events_per_s, "/s")
     unit, factor = ("M", 1e6) if events_per_s >= 1e6 else ("k", 1e3)
     value = events_per_s / factor
     return f"{value:,.0f} {unit}/s" if value >= 100 else f"{value:.1f} {unit}/s"

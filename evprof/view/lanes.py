@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from evprof.core.run_log import RunLog
 from evprof.view.columns import ShownModel
 
 Ints: TypeAlias = "npt.NDArray[np.int64]"
+Floats: TypeAlias = "npt.NDArray[np.float64]"
 
 RUNNING, PROVISIONAL, SETTLED = spans.RUNNING, spans.ENDED, spans.SETTLED
 """States of a bar: begun; ended on the host's clock; device times known."""
@@ -104,7 +105,7 @@ class SpanTable:
         return SpanRow(starts, np.maximum(ends, starts), spans.ids[at], spans.names[at], self._stages, states)
 
 
-Floats: TypeAlias = "npt.NDArray[np.float64]"
+_Kept = TypeVar("_Kept")
 
 VERIFY = "verify"
 """The name of the part in which the target checks drafts."""
@@ -197,7 +198,6 @@ class Track:
 
     @property
     def is_running(self) -> bool:
-        """Whether the run goes on."""
         return not self.run.info.is_over
 
     def now(self, clock_ns: int) -> int:
@@ -213,8 +213,7 @@ class Track:
 
     def token_times(self) -> Ints:
         """Moments of the answer's tokens from the run's zero."""
-        times: Ints = self._kept("token_times", self._tokens, lambda: self._tokens.column(0) - self.zero_ns)
-        return times
+        return self._kept("token_times", self._tokens, lambda: self._tokens.column(0) - self.zero_ns)
 
     def token_positions(self) -> Ints:
         """Positions of the same tokens."""
@@ -230,10 +229,7 @@ class Track:
         The first token has no latency of this kind: what precedes it is the time to first token.
         """
         times = self.token_times()
-        latencies: tuple[Ints, Floats] = self._kept(
-            "latencies", self._tokens, lambda: (times[1:], np.diff(times) / 1e6)
-        )
-        return latencies
+        return self._kept("latencies", self._tokens, lambda: (times[1:], np.diff(times) / 1e6))
 
     def mean_latency_ms(self) -> float | None:
         """Mean time between tokens in ms, None with fewer than two."""
@@ -261,16 +257,16 @@ class Track:
                 times, levels = times[levels >= 0], levels[levels >= 0]
             return times - self.zero_ns, levels.astype(np.float64)
 
-        found: tuple[Ints, Floats] = self._kept(name, table, read)
-        return found
+        return self._kept(name, table, read)
 
-    def _kept(self, name: str, table: IntTable, read: Callable[[], Any]) -> Any:
+    def _kept(self, name: str, table: IntTable, read: Callable[[], _Kept]) -> _Kept:
         """The result of `read`, kept until the table has grown or the run's zero has become known."""
         key = (len(table), self.zero_ns, len(self._verify_starts))
         kept = self._relative.get(name)
         if kept is None or kept[0] != key:
             kept = self._relative[name] = key, read()
-        return kept[1]
+        result: _Kept = kept[1]
+        return result
 
     def power_watts(self) -> dict[str, tuple[Ints, Floats]]:
         """Of each sampled device that tells its power: moments from the run's zero, and watts from then on."""
@@ -282,8 +278,7 @@ class Track:
         Moments count from the run's zero. Verification follows drafting at once, except of what was drafted inside the
         target's prefill: that waits for its end.
         """
-        rounds: tuple[Ints, ...] = self._kept("rounds", self._rounds, self._read_rounds)
-        return rounds
+        return self._kept("rounds", self._rounds, self._read_rounds)
 
     def _read_rounds(self) -> tuple[Ints, ...]:
         columns = [self._rounds.column(index) for index in range(7)]

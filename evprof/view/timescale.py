@@ -30,7 +30,6 @@ class Timescale:
 
     @property
     def span_ns(self) -> int:
-        """Length of the visible range."""
         return self.end_ns - self.start_ns
 
     @cached_property
@@ -43,7 +42,6 @@ class Timescale:
         return (t_ns - self.start_ns) / self.ns_per_px
 
     def t(self, x_px: float) -> int:
-        """Moment at a position."""
         return round(self.start_ns + x_px * self.ns_per_px)
 
     def zoomed(self, factor: float, at_px: float, *, longest_ns: int | None = None) -> Timescale:

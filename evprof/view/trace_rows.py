@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from evprof.core.rows.blocks import Ints
 from evprof.core.rows.trace_columns import TraceColumns
+from evprof.view.decimate import row_at
 
 MOST_ROWS = 24
 """Calls nested deeper are drawn in the last row, one over the other."""
@@ -28,11 +29,8 @@ class NestedRow:
 
     def at(self, t_ns: int, slack_ns: float) -> int | None:
         """The slice at a moment, or one that begins or ended a hair away; its place in the trace."""
-        place = int(np.searchsorted(self.starts, t_ns, side="right")) - 1
-        for near in (place, place + 1):
-            if 0 <= near < len(self.starts) and self.starts[near] - slack_ns <= t_ns <= self.ends[near] + slack_ns:
-                return int(self.slices[near])
-        return None
+        place = row_at(self.starts, self.ends, t_ns, slack_ns)
+        return None if place is None else int(self.slices[place])
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from ui.state.selection import Selection
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
 from ui.widgets.label import Label, elided_text
-from ui.widgets.panel_parts import EmptyState, ToneLabel
+from ui.widgets.panel_parts import EmptyState, ToneLabel, wrapped
 
 LOSSY = "This answer may differ from the target's own: a trained map made its cache from the draft's."
 
@@ -191,8 +191,7 @@ class ModelColumn:
         self.counters = CounterRow(themes)
         self.set_alone(False)
         self.text = TokenText(selection, themes)
-        self.failure = in_role(Label(), "bad")
-        self.failure.setWordWrap(True)
+        self.failure = wrapped("", "bad")
         self.failure.hide()
         self.expected = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.expected.hide()

@@ -131,6 +131,5 @@ class ModelPair(QWidget):
         self.clock.set_suspended(is_measuring)
 
     def close_feeds(self) -> None:
-        """Ends the players' threads."""
         self.left.close()
         self.right.close()

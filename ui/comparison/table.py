@@ -27,8 +27,6 @@ SIGNS = "Means of the runs in each head. ▲ better, ▼ worse than the baseline
 
 
 class _SheetModel(QAbstractTableModel):
-    """A comparison as rows and columns."""
-
     def __init__(self, themes: ThemeHolder, parent: QTableView) -> None:
         super().__init__(parent)
         self._themes = themes

@@ -190,7 +190,6 @@ class ComparisonDialog(QDialog):
         self._fill()
 
     def toggle(self, key: ColumnKey) -> None:
-        """Adds or removes a column."""
         self.book.toggle(key)
         self._fill()
 
@@ -219,7 +218,6 @@ class ComparisonDialog(QDialog):
     # Other sessions.
 
     def browse(self) -> None:
-        """Opens a dialog for sessions or result files to compare with."""
         folder = str(self._session.path.parent) if self._session.path is not None else ""
         paths, _ = QFileDialog.getOpenFileNames(self, "Add sessions", folder, _SESSIONS)
         self.add_sessions([Path(path) for path in paths])
@@ -254,7 +252,6 @@ class ComparisonDialog(QDialog):
     # Copying and writing.
 
     def copy(self) -> None:
-        """Copies the table to the clipboard as tab-separated text."""
         QGuiApplication.clipboard().setText(self.table.sheet.as_text())
         self.messages.post("Copied as tab-separated text.", INFO)
 

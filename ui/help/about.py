@@ -21,6 +21,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.label import Label
+from ui.widgets.panel_parts import wrapped
 
 FOLDER = "licences"
 _MOST_TEXT_BYTES = 2_000_000
@@ -80,8 +81,6 @@ class LicencesDialog(QDialog):
         resize_in_room(self, 880, 560)
         self._folder = folder
         self._parts = parts_in(folder)
-        line = in_role(Label(_LICENCES), "dim")
-        line.setWordWrap(True)
         self.parts = QListWidget()
         self.parts.addItems([f"{part.name} {part.version}" for part in self._parts])
         self.text = QPlainTextEdit()
@@ -92,7 +91,8 @@ class LicencesDialog(QDialog):
         halves.addWidget(self.parts)
         halves.addWidget(self.text)
         halves.setSizes([240, 640])
-        stacked(line, (halves, 1), on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID), spacing=GRID)
+        parts = wrapped(_LICENCES, "dim"), (halves, 1)
+        stacked(*parts, on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID), spacing=GRID)
         self.parts.setCurrentRow(0)
 
     def _show(self, row: int) -> None:
@@ -121,8 +121,6 @@ class AboutDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setFixedWidth(440)
         title = in_role(Label(f"evprof {__version__}"), "title")
-        line = in_role(Label(_SENTENCE), "dim")
-        line.setWordWrap(True)
         self.table = FigureTable(themes)
         rows = [TableRow("Python", (platform.python_version(),)), TableRow("Qt", (qVersion(),))]
         rows += [TableRow(key, (str(environment[key]),)) for key in _KEYS if environment.get(key) is not None]
@@ -130,7 +128,7 @@ class AboutDialog(QDialog):
         self.licences = QPushButton("Licences of what is inside…")
         self.licences.setVisible(licences_folder() is not None)
         self.licences.clicked.connect(self._show_licences)
-        parts = title, line, self.table, self.licences
+        parts = title, wrapped(_SENTENCE, "dim"), self.table, self.licences
         stacked(*parts, on=self, margins=(3 * GRID, 2 * GRID, 3 * GRID, 3 * GRID), spacing=GRID)
 
     def _show_licences(self) -> None:

@@ -106,8 +106,6 @@ class EventPictures(PictureSource):
 
 
 class FolderPictures(PictureSource):
-    """A folder of event frames."""
-
     def __init__(self, frames: EventFrames) -> None:
         self._frames = frames.frames
         self.duration_us = FRAME_US * len(self._frames)
@@ -117,8 +115,6 @@ class FolderPictures(PictureSource):
 
 
 class VideoPictures(PictureSource):
-    """Frames of a video."""
-
     def __init__(self, given: PlayerInput) -> None:
         from evprof.loaders.videos.opening import SeekableVideo
 

@@ -36,7 +36,6 @@ class PlayClock(QObject):
         self._spans: dict[object, InputSpan] = {}
         self._part: tuple[int, int] | None = None
         self.position_us = 0
-        """The position of both players."""
 
         self.rate = RATES[0]
         """Sensor time per wall time."""

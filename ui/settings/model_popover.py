@@ -40,12 +40,7 @@ class ModelPopover(QFrame):
     chosen = Signal(object)
 
     def __init__(
-        self,
-        role: str,
-        choice: ModelChoice,
-        recent: Recent,
-        themes: ThemeHolder,
-        parent: QWidget | None = None,
+        self, role: str, choice: ModelChoice, recent: Recent, themes: ThemeHolder, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self.setProperty("role", "card")

@@ -40,7 +40,7 @@ from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import Part, beside, in_role, rule, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import say, section_head, sentence
+from ui.widgets.panel_parts import say, section_head, sentence, wrapped
 
 FIELD_PX, _LIST_PX = 17 * GRID, 24 * GRID
 
@@ -192,8 +192,7 @@ class SettingsPopover(QFrame):
             column = QWidget()
             self._fill(QGridLayout(column), heads, themes)
             parts += [in_role(QFrame(), "vrule"), column] if place else [column]
-        self.problem = in_role(Label(), "bad")
-        self.problem.setWordWrap(True)
+        self.problem = wrapped("", "bad")
         self.reset = in_role(QPushButton("Reset to defaults"), "link")
         self.reset.clicked.connect(self._reset)
         self.legend = in_role(Label("     ".join(mark + meaning for mark, meaning in _LEGEND)), "small")

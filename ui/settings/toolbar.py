@@ -186,7 +186,6 @@ class Toolbar(QFrame):
 
     @cached_property
     def settings_popover(self) -> SettingsPopover:
-        """The popover with all other settings; made on first use."""
         from ui.settings.settings_popover import SettingsPopover
 
         made = SettingsPopover(self.form, self._themes, self)

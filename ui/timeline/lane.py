@@ -88,7 +88,6 @@ def _shades(rgba: int) -> Shades:
 
 
 FOLDED_PX = 22
-"""Height of a lane that is collapsed to its name."""
 
 _NAME_LEFT, _TWO_LINES_PX = 16, 41
 _SCALE_PX = 10.5

@@ -63,7 +63,6 @@ class LevelLane(Lane):
         return (MIB, "MiB") if highest >= MIB else (1024, "KiB")
 
     def level_text(self, level: float) -> str:
-        """A level with its unit."""
         return bytes_texts([level, MIB])[0]
 
     def exact_text(self, level: float) -> str:

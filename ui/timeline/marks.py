@@ -26,8 +26,6 @@ def ask_note(book: MarkBook, mark: Mark, parent: QWidget) -> None:
 
 
 class Marking:
-    """Sets marks and writes notes on them."""
-
     def __init__(self, scene: TimelineScene, controller: RunController, selection: Selection, ground: QWidget) -> None:
         self._scene = scene
         self._controller = controller

@@ -39,10 +39,9 @@ class Zooming:
         self._show(self._scene.scale.panned(by_px))
 
     def _show(self, scale: Timescale) -> None:
-        if not self._scene.shown:
-            return
-        kept = scale.within(self._scene.extent())
-        self._selection.set_view_range((kept.start_ns, kept.end_ns))
+        if not self._scene.is_empty:
+            kept = scale.within(self._scene.extent())
+            self._selection.set_view_range((kept.start_ns, kept.end_ns))
 
     def look_from(self, start_ns: int) -> None:
         """Shows the same length of time from another moment on."""
@@ -55,15 +54,11 @@ class Zooming:
 
     def zoom_to(self, wanted: TimeRange | None) -> None:
         """Shows a range with a little air on both sides; None: everything."""
-        if wanted is None:
-            self.fit()
-            return
-        margin = max(500, round((wanted[1] - wanted[0]) * 0.06))
-        self._selection.set_view_range((wanted[0] - margin, wanted[1] + margin))
+        margin = 0 if wanted is None else max(500, round((wanted[1] - wanted[0]) * 0.06))
+        self._selection.set_view_range(wanted and (wanted[0] - margin, wanted[1] + margin))
 
     def focus_selection(self) -> None:
-        chosen = self._scene.range_of(self._selection.chosen)
-        if chosen is not None:
+        if (chosen := self._scene.range_of(self._selection.chosen)) is not None:
             self.zoom_to(chosen)
 
     def bring_into_view(self) -> None:
@@ -110,8 +105,7 @@ class Choosing:
 
     def to_range(self) -> None:
         """Turns what is selected into the range of its time."""
-        found = self._scene.range_of(self._selection.chosen)
-        if found is not None:
+        if (found := self._scene.range_of(self._selection.chosen)) is not None:
             self._selection.select(found)
 
 

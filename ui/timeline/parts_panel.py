@@ -203,7 +203,6 @@ class PartsPanel(FollowingPanel):
 
 
 def _texts(part: MeanPart) -> list[str]:
-    """The cells of a part's row."""
     low, high = part.spread_ms
     picks = [f"run {part.at(percent)[1]}" for percent in PERCENTS]
     return [stage_title(part.key.name), "", ms_text(part.mean_ms), f"{ms_text(low)} – {ms_text(high)}", *picks]

@@ -61,6 +61,10 @@ class TimelineScene:
         return self._shown[1]
 
     @property
+    def is_empty(self) -> bool:
+        return not self.shown
+
+    @property
     def of_each_run(self) -> list[tuple[int, Track]]:
         """One track of each shown run with its place: the columns' own."""
         found = {track.run.run_id: (place, track) for place in (1, 0) if (track := self.tracks[place]) is not None}
@@ -76,11 +80,9 @@ class TimelineScene:
 
     def title(self, place: int) -> str:
         """Name of a place's model; with its run's header where A and B have a model in common."""
-        header = self.header(place)
-        common = {self.model(at) for at, _ in self.shown if at % 2 == 0} & {
-            self.model(at) for at, _ in self.shown if at % 2 == 1
-        }
-        return f"{header} · {self.model(place)}" if header and common else self.model(place)
+        header, model = self.header(place), self.model(place)
+        a, b = ({self.model(at) for at, _ in self.shown if at % 2 == side} for side in (0, 1))
+        return f"{header} · {model}" if header and a & b else model
 
     def model(self, place: int) -> str:
         track = self.tracks[place]
@@ -112,11 +114,8 @@ class TimelineScene:
 
     def placed_marks(self) -> list[tuple[Mark, TimeRange]]:
         """The marks of the shown runs and where on the axis they lie."""
-        shifts = [self.shift_of(mark.run_id) for mark in self.marks]
-        return [
-            (mark, TimeRange(mark.start_ns + shift, mark.end_ns + shift))
-            for mark, shift in zip(self.marks, shifts, strict=True)
-        ]
+        shifted = ((mark, self.shift_of(mark.run_id)) for mark in self.marks)
+        return [(mark, TimeRange(mark.start_ns + shift, mark.end_ns + shift)) for mark, shift in shifted]
 
     def extent(self) -> tuple[int, int]:
         """From the earlier run's zero to the last thing known of either, in ns; at least a little."""

@@ -13,7 +13,7 @@ from evprof.core.rows.spans import Span
 from evprof.core.run_info import CANCELLED, FAILED
 from evprof.core.units import bytes_text, percent_text
 from evprof.core.vocabulary.modes import mode_of
-from evprof.view.decimate import Ints, merged_bars, span_coverage
+from evprof.view.decimate import Ints, merged_bars, row_at, span_coverage
 from evprof.view.labels import is_drafting, stage_labels, stage_title, stages_in
 from evprof.view.lanes import PROVISIONAL, RUNNING, SpanRow, SpanTable, Track
 from evprof.view.timescale import time_text
@@ -84,7 +84,7 @@ class StageLane(Lane):
             return NOTHING
         for table in (track.stages, track.parts):
             row = table.rows(track.zero_ns, track.now(self.scene.clock_ns))
-            if (place := _place_at(row, t_ns)) is not None:
+            if (place := row_at(row.starts, row.ends, t_ns)) is not None:
                 names.append(stage_title(table.names[int(row.names[place])]))
         return " › ".join(names) or NOTHING
 
@@ -202,7 +202,7 @@ class StageLane(Lane):
         """The span at a position, or one within 2 px of it, so that thin spans can be hit."""
         row = table.rows(track.zero_ns, track.now(self.scene.clock_ns))
         t_ns, slack = self.scene.scale.t(x), 2.0 * self.scene.scale.ns_per_px
-        if (place := _place_at(row, t_ns, slack)) is None:
+        if (place := row_at(row.starts, row.ends, t_ns, slack)) is None:
             return None
         stage = table.names[int(row.stages[place])]
         span = track.run.spans[int(row.ids[place])]
@@ -231,13 +231,6 @@ class StageLane(Lane):
             range=when,
             swatch=span.name if is_striped(span.name) else "",
         )
-
-
-def _place_at(row: SpanRow, t_ns: int, slack: float = 0.0) -> int | None:
-    """The span at a moment, or one that begins or ended a hair away."""
-    index = int(np.searchsorted(row.starts, t_ns, side="right")) - 1
-    near = [place for place in (index, index + 1) if 0 <= place < len(row.starts)]
-    return next((i for i in near if row.starts[i] - slack <= t_ns <= row.ends[i] + slack), None)
 
 
 def _note(track: Track, span: Span) -> str:

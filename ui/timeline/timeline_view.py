@@ -256,10 +256,8 @@ class TimelineView(QWidget):
         """
         has_any = bool(self.scene.shown)
         self.empty.tell(has_runs=bool(self.controller.runs))
-        for part, is_shown in (
-            (self.empty, not has_any),
-            *((part, has_any) for part in (self.head, self.scroll_area, self.bar)),
-        ):
+        for part in (self.empty, self.head, self.scroll_area, self.bar):
+            is_shown = has_any != (part is self.empty)
             if part.isHidden() == is_shown:
                 part.setVisible(is_shown)
         for lane in self.lanes:

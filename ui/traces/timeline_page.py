@@ -10,13 +10,14 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QWidget
 
 from evprof.core.rows.trace_columns import TraceColumns
 from evprof.metrics.traces.tables import OPERATORS, time_of
-from evprof.view.timescale import Timescale, fitted, time_text
+from evprof.view.timescale import Timescale, time_text
 from evprof.view.trace_rows import TraceLane
 from ui.state.selection import Selection, TimeRange
 from ui.style.theme import GRID, Theme, ThemeHolder
 from ui.timeline.axis import AxisHead
 from ui.timeline.lane_stack import LaneStack
-from ui.timeline.scene import GUTTER_PX, Hit, TimelineScene
+from ui.timeline.navigation import Zooming
+from ui.timeline.scene import GUTTER_PX, TimelineScene
 from ui.traces.reading import ReadTrace
 from ui.traces.slice_lane import SliceHit, SliceLane, SliceLooks, shortened
 from ui.widgets.boxes import beside, in_role, stacked
@@ -30,6 +31,16 @@ _LONGEST_NAME, _LONGEST_FACT, _LINE_LETTERS = 400, 28, 38
 _TEACHES = "Click a slice to see what is known of it; drag over the lanes to sum a range; the wheel zooms."
 
 
+class _TraceScene(TimelineScene):
+    """The scene of a trace, which has no tracks."""
+
+    is_empty = False
+    whole_ns = 1
+
+    def extent(self) -> tuple[int, int]:
+        return 0, self.whole_ns
+
+
 class TimelinePage(QWidget):
     """Lanes on the left, the chosen slice or range on the right."""
 
@@ -37,13 +48,13 @@ class TimelinePage(QWidget):
         super().__init__()
         self._themes = themes
         self._read: ReadTrace | None = None
-        self.scene = TimelineScene(themes.theme, Selection(self), Timescale(0, 1_000_000, 600.0))
+        self.scene = _TraceScene(themes.theme, Selection(self), Timescale(0, 1_000_000, 600.0))
+        self.zooming = Zooming(self.scene, self.scene.selection)
         self.lanes: list[SliceLane] = []
         self.stack: LaneStack | None = None
         self.chosen: int | None = None
-        self._view: Timescale | None = None
         self.head = AxisHead(self.scene)
-        self.head.chip.clicked.connect(self.fit)
+        self.head.chip.clicked.connect(self.zooming.fit)
         self.area = QScrollArea()
         self.area.setWidgetResizable(True)
         self.area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -53,6 +64,7 @@ class TimelinePage(QWidget):
         beside((left, 1), in_role(QFrame(), "vrule"), self.side, on=self, spacing=0)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         themes.changed.connect(self._set_theme)
+        self.scene.selection.view_range_changed.connect(self._rescale)
 
     def _make_side(self, themes: ThemeHolder) -> None:
         self.slice_head, self.facts = section_head("Slice"), FigureTable(themes)
@@ -72,37 +84,31 @@ class TimelinePage(QWidget):
 
     def show_trace(self, read: ReadTrace) -> None:
         self._read = read
-        self._view = None
         self.looks = SliceLooks(read.analysis)
         trace, start = read.analysis.trace, read.analysis.start_ns
+        self.scene.whole_ns = max(read.analysis.end_ns - start, 1)
+        self.zooming.fit()
         self.lanes = [SliceLane(self.scene, name=lane_name(trace, lane), key=f"{lane.track}") for lane in read.lanes]
         for widget, lane in zip(self.lanes, read.lanes, strict=True):
             widget.show_lane(lane, self.looks, -start)
         self.stack = LaneStack(self.scene, list(self.lanes), self, None)
-        self.stack.zoomed.connect(self.zoom)
-        self.stack.panned.connect(self.pan)
+        self.stack.zoomed.connect(self.zooming.zoom)
+        self.stack.panned.connect(self.zooming.pan)
         self.stack.pointer_moved.connect(self.head.update)
         self.stack.clicked.connect(self.choose)
-        self.stack.double_clicked.connect(self._zoom_to)
+        self.stack.double_clicked.connect(lambda hit: self.zooming.zoom_to(None if hit is None else hit.range))
         self.stack.range_dragged.connect(self.choose_range)
         self.stack.resized.connect(self._rescale)
         self.area.setWidget(self.stack)
         self.choose(None)
         self._rescale()
 
-    @property
-    def _extent(self) -> tuple[int, int]:
-        analysis = self._read.analysis if self._read is not None else None
-        return (0, 1) if analysis is None else (0, max(analysis.end_ns - analysis.start_ns, 1))
-
     # The view.
 
     def _rescale(self, *_: object) -> None:
-        width = max(1.0, float((self.stack.width() if self.stack is not None else self.width()) - GUTTER_PX))
-        view = self._view
-        fresh = fitted(self._extent, width) if view is None else Timescale(view.start_ns, view.end_ns, width)
-        self.scene.scale = fresh
-        self.head.chip.setVisible(view is not None)
+        width = (self.stack.width() if self.stack is not None else self.width()) - GUTTER_PX
+        self.zooming.take_scale(max(1.0, float(width)))
+        self.head.chip.setVisible(self.scene.selection.view_range is not None)
         self._repaint()
 
     def _repaint(self) -> None:
@@ -111,29 +117,6 @@ class TimelinePage(QWidget):
             lane.refresh()
         if self.stack is not None:
             self.stack.overlay.update()
-
-    def zoom(self, factor: float, at_px: float) -> None:
-        start, end = self._extent
-        self._look(self.scene.scale.zoomed(factor, at_px, longest_ns=2 * (end - start)))
-
-    def pan(self, by_px: float) -> None:
-        self._look(self.scene.scale.panned(by_px))
-
-    def _look(self, scale: Timescale) -> None:
-        self._view = scale.within(self._extent)
-        self._rescale()
-
-    def fit(self, *_: object) -> None:
-        self._view = None
-        self._rescale()
-
-    def _zoom_to(self, hit: Hit | None) -> None:
-        if hit is None or hit.range is None:
-            self.fit()
-            return
-        margin = max(500, round((hit.range.end_ns - hit.range.start_ns) * 0.06))
-        width = self.scene.scale.width_px
-        self._look(Timescale(hit.range.start_ns - margin, hit.range.end_ns + margin, width))
 
     # What is chosen.
 
@@ -182,7 +165,7 @@ class TimelinePage(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_F and not event.modifiers():
-            self.fit()
+            self.zooming.fit()
         elif event.key() == Qt.Key.Key_Escape and (self.chosen is not None or self.scene.selection.chosen is not None):
             self.choose(None)
         elif self.stack is None or not self.stack.take_key(event):

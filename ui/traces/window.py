@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from evprof.core.errors import UserError
 from evprof.core.texts import plain
 from evprof.core.units import percent_text
-from evprof.metrics.traces.tables import DEVICE, KERNELS, OPERATORS, OPERATORS_BY_SHAPES
+from evprof.metrics.traces.tables import DEVICE, KERNELS, OPERATORS, OPERATORS_BY_SHAPES, Column
 from ui.state.newest_errand import NewestErrand
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID, ThemeHolder
@@ -204,7 +204,8 @@ class TraceDialog(QDialog):
     def _show_operators(self, *_: object) -> None:
         if self.read_trace is not None:
             analysis = self.read_trace.analysis
-            rows, columns = analysis.operators, OPERATORS
+            rows = analysis.operators
+            columns: tuple[Column, ...] = OPERATORS
             if self.operators_by.key == "shapes":
                 rows, columns = analysis.operators_by_shapes, OPERATORS_BY_SHAPES
             # Without device work, its columns would be zeros.

@@ -85,7 +85,6 @@ class ListLine:
 
     @property
     def height(self) -> int:
-        """Height in px."""
         return LINE + (SECOND_LINE if self.has_second else 0)
 
 

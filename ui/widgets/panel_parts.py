@@ -17,10 +17,15 @@ def section_head(text: str) -> QLabel:
     return in_role(Label(text.upper()), "head")
 
 
+def wrapped(text: str, role: str) -> QLabel:
+    label = in_role(Label(text), role)
+    label.setWordWrap(True)
+    return label
+
+
 def sentence(role: str = "dim") -> QLabel:
     """A wrapped line of text, hidden while empty (see `say`)."""
-    label = in_role(Label(), role)
-    label.setWordWrap(True)
+    label = wrapped("", role)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
     label.hide()
@@ -182,7 +187,7 @@ class EmptyState(QWidget):
         super().__init__(parent)
         self._does = does
         column = stacked(on=self, margins=(0, GRID, 0, GRID), spacing=GRID // 2)
-        self._heading, self._sentence = _label(heading, "title"), _label(sentence, "dim")
+        self._heading, self._sentence = wrapped(heading, "title"), wrapped(sentence, "dim")
         column.addWidget(self._heading)
         column.addWidget(self._sentence)
         if action:
@@ -209,9 +214,3 @@ class EmptyState(QWidget):
                 action.trigger()
                 return
             place = place.parent()
-
-
-def _label(text: str, role: str) -> QLabel:
-    label = in_role(Label(text), role)
-    label.setWordWrap(True)
-    return label

@@ -24,7 +24,6 @@ class ActionEntry:
 
 
 TIMELINE = "Timeline"
-"""The menu of what the timeline can be told to do."""
 
 WINDOW = "Window"
 """The menu of what changes the window, and in the key help the group of whatever has none of its own."""
@@ -101,7 +100,6 @@ MOUSE = (
     ("Ctrl+click a run", "show it beside the one clicked before"),
     ("drop files, folders", "open events, videos, sequences, lists, sessions, results"),
 )
-"""What the mouse does."""
 
 FOCUSED = (
     ("Tab", "go to the next part of the window"),

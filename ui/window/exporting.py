@@ -184,7 +184,6 @@ class Results(QObject):
     # Reports.
 
     def ask_report(self) -> None:
-        """Asks where to, and writes a report on the session."""
         stem = self._session.path.stem if self._session.path is not None else "report"
         start = str(Path.home() / f"{stem}.html")
         path, pattern = QFileDialog.getSaveFileName(self._window, "Write report", start, _REPORTS)
@@ -207,8 +206,6 @@ class Results(QObject):
 
 
 class _Imported:
-    """What came of an import."""
-
     def __init__(self, session: Path, runs: int, problems: Sequence[str], names: str) -> None:
         self.session = session
         self.problems = problems

@@ -17,7 +17,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.label import Label
-from ui.widgets.panel_parts import ToneLabel, say, sentence
+from ui.widgets.panel_parts import ToneLabel, say, sentence, wrapped
 from ui.work.suite_form import time_sentence
 
 NAME_PX = 18 * GRID
@@ -50,10 +50,8 @@ class WorkFieldRow(QWidget):
         self.editor.setAccessibleName(field.title)
         self.editor.setAccessibleDescription(field.help)
         name.setBuddy(self.editor)
-        meaning = in_role(Label(field.help), "small")
-        meaning.setWordWrap(True)
         is_told = field.help and not isinstance(self.editor, QLineEdit)
-        right = stacked(self._with_browser(), *([meaning] if is_told else []), spacing=2)
+        right = stacked(self._with_browser(), *([wrapped(field.help, "small")] if is_told else []), spacing=2)
         beside(name, (right, 1), on=self, spacing=GRID)
 
     def _make_editor(self, themes: ThemeHolder) -> QWidget:
@@ -141,8 +139,6 @@ class WorkDialog(QDialog):
         self.setWindowTitle(form.title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.rows = {field.name: WorkFieldRow(field, themes) for field in form.fields}
-        text = in_role(Label(form.text), "dim")
-        text.setWordWrap(True)
         self.size_line = sentence("")
         self._sizing = NewestErrand("evprof-suite-size", self)
         self._sizing.done.connect(self._show_size)
@@ -150,20 +146,17 @@ class WorkDialog(QDialog):
         self._pause.setSingleShot(True)
         self._pause.timeout.connect(self._ask_size)
         self.problem = ToneLabel(wraps=True, alignment=Qt.AlignmentFlag.AlignLeft)
-        self.command = in_role(Label(), "small")
-        self.command.setWordWrap(True)
+        self.command = wrapped("", "small")
         self.command.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.start_button = in_role(QPushButton("Start"), "primary")
         self.start_button.setDefault(True)
         self.start_button.clicked.connect(self.start)
         ground = in_role(QWidget(), "panel")
         ground.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        inner = (2 * GRID, GRID, 2 * GRID, GRID)
-        stacked(*self.rows.values(), on=ground, margins=inner, spacing=GRID + 4)
+        stacked(*self.rows.values(), on=ground, margins=(2 * GRID, GRID, 2 * GRID, GRID), spacing=GRID + 4)
         below = beside((self.command, 1), self.start_button, spacing=2 * GRID)
-        margins = (2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
-        parts = (text, ground, self.size_line, self.problem, None, below)
-        stacked(*parts, on=self, margins=margins, spacing=GRID)
+        parts = (wrapped(form.text, "dim"), ground, self.size_line, self.problem, None, below)
+        stacked(*parts, on=self, margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID), spacing=GRID)
         for row in self.rows.values():
             row.changed.connect(self._show_command)
         self._show_command()

@@ -14,12 +14,10 @@ from evprof.run.works.work_form import ON, WorkForm, WorkProgress, Works
 from ui.state.run_controller import RunController
 
 WAITING, WORKING, STOPPING, DONE, STOPPED, FAILED = "waiting", "working", "stopping", "done", "stopped", "failed"
-"""States of a piece of work."""
 
 _OVER = (DONE, STOPPED, FAILED)
 
 KEPT_LINES = 400
-"""The last lines of output that are kept."""
 
 _CLOSE_MS = 1_500
 
