@@ -121,7 +121,7 @@ def _fill(table: QTableWidget, rows: Sequence[Sequence[str]]) -> None:
 
 
 class ClinicDialog(FollowingDialog):
-    """Follows the run that speculates in the window's columns. Does not block the window.
+    """Follows the run that speculates in the window's columns.
 
     Signals:
         run_asked(str): a run of the open sample in that mode is requested.

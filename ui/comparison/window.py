@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QCheckBox, QDialog, QFileDialog, QFrame, QMenu, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QFrame, QMenu, QPushButton, QToolButton, QWidget
 
 from evprof.core.units import count_text
 from evprof.export.comparison_tables import write_comparison
@@ -26,16 +26,18 @@ from ui.state.window_session import WindowSession
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import BUTTON_PX, GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
+from ui.widgets.choice_box import ChoiceMenu
 from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.message_bar import FAILURE, INFO, MessageBar
 from ui.widgets.panel_parts import EmptyState, WordSwitch, say, section_head, sentence
+from ui.widgets.text_dialogs import FreeDialog
 
 LIST_PX = 216
 _SESSIONS = "Sessions and results (*.evprof *.json);;All files (*)"
 
 
-class ComparisonDialog(QDialog):
-    """Follows the window's session; other sessions are read once. Does not block the window."""
+class ComparisonDialog(FreeDialog):
+    """Follows the window's session; other sessions are read once."""
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class ComparisonDialog(QDialog):
         themes: ThemeHolder,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__("Compare", parent)
         self._session = session
         self._controller = controller
         self._selection = selection
@@ -58,8 +60,6 @@ class ComparisonDialog(QDialog):
         """Shows a message after this window was closed."""
 
         self._is_over = False
-        self.setWindowTitle("Compare")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(True)
         self.setMinimumSize(720, 480)
         self._make_views(themes)
@@ -209,8 +209,7 @@ class ComparisonDialog(QDialog):
             self._menu({"Close this session": partial(self.close_session, key)}, at)
 
     def _menu(self, actions: dict[str, Callable[[], object]], at: QPoint) -> None:
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu = ChoiceMenu(self)
         for text, work in actions.items():
             menu.addAction(text, work)
         menu.popup(at)

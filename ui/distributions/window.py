@@ -18,7 +18,7 @@ from evprof.view.columns import ShownModel, columns_of
 from evprof.view.distributions import PlaceOutcomes, by_position
 from evprof.view.labels import model_title
 from ui.state.cells import configuration_of
-from ui.state.newest_errand import MANY_RUNS, NewestErrand
+from ui.state.newest_errand import NewestErrand
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import stacked
 from ui.widgets.figure_table import FigureTable, TableRow
@@ -89,7 +89,7 @@ _NO_ROUNDS = "This fills with the first verified round."
 
 
 class DistributionsDialog(FollowingDialog):
-    """Follows the window's two columns. Does not block the window."""
+    """Follows the window's two columns."""
 
     heading = "Distributions"
     _key: object = None
@@ -122,11 +122,7 @@ class DistributionsDialog(FollowingDialog):
         self._key = key
         self.empty.setVisible(not found)
         self.body.setVisible(bool(found))
-        self.errand.forget()
-        if sum(len(pool.runs) for pool in found) > MANY_RUNS:
-            self.errand.ask(partial(distributions, found))
-        else:
-            self._show(distributions(found))
+        self.errand.begin(partial(distributions, found), sum(len(pool.runs) for pool in found))
 
     def _show(self, shown: object) -> None:
         if not isinstance(shown, Distributions):

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Qt, qVersion
+from PySide6.QtCore import qVersion
 from PySide6.QtGui import QFontDatabase
-from PySide6.QtWidgets import QDialog, QListWidget, QPlainTextEdit, QPushButton, QSplitter, QWidget
+from PySide6.QtWidgets import QListWidget, QPlainTextEdit, QPushButton, QSplitter, QWidget
 
 from evprof.core.plain import Plain, UnfitError
 from evprof.version import __version__
@@ -22,6 +22,7 @@ from ui.widgets.boxes import in_role, stacked
 from ui.widgets.figure_table import FigureTable, TableRow
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import wrapped
+from ui.widgets.text_dialogs import FreeDialog
 
 FOLDER = "licences"
 _MOST_TEXT_BYTES = 2_000_000
@@ -71,13 +72,11 @@ def text_of(folder: Path, part: Part) -> str:
 _LICENCES = "Each part is under its own licence. Where its source is to be had stands above its text."
 
 
-class LicencesDialog(QDialog):
-    """Parts to the left, the chosen one's texts to the right. Does not block the window."""
+class LicencesDialog(FreeDialog):
+    """Parts to the left, the chosen one's texts to the right."""
 
     def __init__(self, folder: Path, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Licences of what is inside")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("Licences of what is inside", parent)
         resize_in_room(self, 880, 560)
         self._folder = folder
         self._parts = parts_in(folder)
@@ -112,13 +111,11 @@ _SENTENCE = (
 )
 
 
-class AboutDialog(QDialog):
-    """Name, version, licence and environment; the table can be copied into a bug report. Does not block the window."""
+class AboutDialog(FreeDialog):
+    """Name, version, licence and environment; the table can be copied into a bug report."""
 
     def __init__(self, environment: Mapping[str, Any], themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("About evprof")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("About evprof", parent)
         self.setFixedWidth(440)
         title = in_role(Label(f"evprof {__version__}"), "title")
         self.table = FigureTable(themes)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import Qt, QUrl
+from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
+from PySide6.QtWidgets import QHeaderView, QTreeWidget, QTreeWidgetItem, QWidget
 
 from evprof.loaders.bundled import page_source, site_page
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import GRID
 from ui.widgets.boxes import stacked
-from ui.widgets.text_dialogs import ProblemsDialog
+from ui.widgets.text_dialogs import FreeDialog, ProblemsDialog
 
 CONTENTS, TROUBLESHOOTING = "index", "troubleshooting"
 """The pages that the menu names."""
@@ -45,13 +45,11 @@ Gesture = tuple[str, str]
 """Keys or gesture, and what it does."""
 
 
-class ShortcutsDialog(QDialog):
-    """Groups of gestures, which can be collapsed. Does not block the window."""
+class ShortcutsDialog(FreeDialog):
+    """Groups of gestures, which can be collapsed."""
 
     def __init__(self, groups: Sequence[tuple[str, Iterable[Gesture]]], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Keys and mouse")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        super().__init__("Keys and mouse", parent)
         self.list = QTreeWidget()
         self.list.setAccessibleName("Keys and mouse")
         self.list.setColumnCount(2)

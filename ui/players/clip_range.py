@@ -46,18 +46,13 @@ class ClipRange:
         return max(self.whole_us, self.begin_us) if self.length_us is None else self.begin_us + self.length_us
 
     @property
-    def length_words(self) -> str:
-        """How much it is: `all`, `50 ms`, `1.25 s`."""
-        return "all" if self.is_all else duration_words(self.end_us - self.begin_us)
-
-    @property
     def words(self) -> str:
         """`50 ms at 1.20 s`; `all` without a clip."""
         if self.is_all:
             return "all"
         if self.length_us is None:
             return f"from {moment_words(self.begin_us)}"
-        return f"{self.length_words} at {moment_words(self.begin_us)}"
+        return f"{duration_words(self.end_us - self.begin_us)} at {moment_words(self.begin_us)}"
 
     def all(self) -> Self:
         return type(self)(self.whole_us)

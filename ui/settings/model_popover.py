@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QPoint, Qt, Signal
@@ -27,7 +29,7 @@ from ui.widgets.panel_parts import say, section_head, sentence
 
 WIDTH = 344
 FOLDER = "folder"
-OWN_CLIP = "CLIP tower: the checkpoint's own"
+OWN_CLIP, CHOOSE_CLIP = "CLIP tower: the checkpoint's own", "Choose a folder with a CLIP vision tower"
 
 
 class ModelPopover(QFrame):
@@ -53,8 +55,9 @@ class ModelPopover(QFrame):
         self.problem = sentence("bad")
         self.random = self._link("", self._show)
         self.random.setCheckable(True)
-        browse = self._link("Browse a checkpoint folder…", self._browse)
-        self.clip = self._link("", self._browse_clip)
+        choose_model = partial(self._browse, "Choose a checkpoint folder", self.choose_folder)
+        browse = self._link("Browse a checkpoint folder…", choose_model)
+        self.clip = self._link("", partial(self._browse, CHOOSE_CLIP, self.choose_clip))
         self.no_clip = self._link("Take the checkpoint's own CLIP tower", lambda: self._take(clip=None))
         self.boxes = {entry.key: self._box(entry, themes) for entry in OF_MODEL if entry.is_per_role}
         lower = QGridLayout()
@@ -118,15 +121,9 @@ class ModelPopover(QFrame):
             self._take(clip=folder)
         self._show()
 
-    def _browse(self) -> None:
-        if folder := QFileDialog.getExistingDirectory(self.parentWidget(), "Choose a checkpoint folder"):
-            self.choose_folder(folder)
-            self.show()
-
-    def _browse_clip(self) -> None:
-        title = "Choose a folder with a CLIP vision tower"
+    def _browse(self, title: str, choose: Callable[[str], None]) -> None:
         if folder := QFileDialog.getExistingDirectory(self.parentWidget(), title):
-            self.choose_clip(folder)
+            choose(folder)
             self.show()
 
     def _take(self, **changes: Any) -> None:
@@ -145,7 +142,7 @@ class ModelPopover(QFrame):
         clip, room = self.choice.clip, WIDTH - 5 * GRID
         text = OWN_CLIP if clip is None else f"CLIP tower: {clip}"
         self.clip.setText(literal(elided_text(self.clip.fontMetrics(), text, Qt.TextElideMode.ElideMiddle, room)))
-        self.clip.setToolTip("Choose a folder with a CLIP vision tower" if clip is None else clip)
+        self.clip.setToolTip(CHOOSE_CLIP if clip is None else clip)
         self.clip.setVisible(self._role == DRAFT)
         self.no_clip.setVisible(clip is not None)
         self._rows.activate()
@@ -159,13 +156,7 @@ class ModelPopover(QFrame):
         shapes = [f"random:{size}-{word}" for size in ("160m", "7b") for word in words]
         offered |= {name: "random" for name in shapes if self.random.isChecked() or name == self.choice.name}
         for folder in (self.choice.name, *self._recent.models):
-            if folder not in offered and (folder == self.choice.name or self._is_usable(folder)):
-                offered[folder] = FOLDER
+            with suppress(UserError):
+                if folder not in offered and (folder == self.choice.name or family_of(folder, self._role)):
+                    offered[folder] = FOLDER
         return list(offered.items())
-
-    def _is_usable(self, folder: str) -> bool:
-        try:
-            family_of(folder, self._role)
-        except UserError:
-            return False
-        return True

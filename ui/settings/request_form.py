@@ -47,11 +47,6 @@ def chosen(settings: SpeculationSettings) -> DrafterChoice:
     return settings.drafter, settings.adapter
 
 
-def settings_of(choice: DrafterChoice) -> dict[str, str | None]:
-    kind, adapter = choice
-    return {"drafter": kind if kind in DRAFTERS else MODEL, "adapter": adapter}
-
-
 def bundled_choices() -> list[tuple[DrafterChoice, str]]:
     """The adapters that come along and their words, by name; none where one of them is damaged."""
     return [((info.kind, info.folder.name), adapter_words(info.kind, info.name)) for info in _bundled()]
@@ -158,9 +153,10 @@ def value_of(settings: GenerationSettings, key: str) -> Any:
 
 
 def with_choice(settings: GenerationSettings, key: str, value: Any) -> GenerationSettings:
-    for changed, to in settings_of(value).items() if key == DRAFTER else ((key, value),):
-        settings = with_value(settings, changed, to)
-    return settings
+    if key != DRAFTER:
+        return with_value(settings, key, value)
+    kind, adapter = value
+    return with_value(with_value(settings, "drafter", kind if kind in DRAFTERS else MODEL), "adapter", adapter)
 
 
 def lowest(entry: Setting) -> float:
@@ -250,10 +246,6 @@ class RequestForm:
             return f"needs {' and '.join(lacking)}"
         lacks_map = mode_of(mode).maps_cache and chosen(self.settings.speculation)[0] != KV and bundled_map() is None
         return NEEDS_MAP if lacks_map else ""
-
-    @property
-    def roles(self) -> tuple[str, ...]:
-        return self.here.taking_part
 
     # Settings, by the names of their controls.
 
@@ -374,13 +366,12 @@ class RequestForm:
 
     def request(self) -> RunRequest:
         """What is asked of the engine. Raises UserError when settings mean nothing."""
-        mode = self.mode
-        roles = self.roles
+        here = self.here
         made = RunRequest(
-            mode=mode,
+            mode=here.mode,
             sample=self.sample,
-            draft=self.draft if DRAFT in roles else None,
-            target=self.target if TARGET in roles else None,
+            draft=self.draft if DRAFT in here.taking_part else None,
+            target=self.target if TARGET in here.taking_part else None,
             settings=self.settings_in_force,
             **self.measuring,
             trace=TraceSettings(str(self.trace_folder)) if self.trace_folder is not None else None,

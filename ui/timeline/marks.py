@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QInputDialog, QMenu, QWidget
+from PySide6.QtWidgets import QInputDialog, QWidget
 
 from evprof.session.facts import LONGEST_NOTE, Mark
 from evprof.view.timescale import time_text
@@ -14,6 +14,7 @@ from ui.state.selection import Selection, TimeRange
 from ui.style.theme import GRID, ThemeHolder
 from ui.timeline.scene import TimelineScene
 from ui.widgets.boxes import in_role, stacked
+from ui.widgets.choice_box import ChoiceMenu
 from ui.widgets.line_list import LineList, ListLine
 from ui.widgets.panel_parts import EmptyState, section_head
 
@@ -31,10 +32,7 @@ class Marking:
         self._controller = controller
         self._selection = selection
         self._ground = ground
-
-    @property
-    def book(self) -> MarkBook:
-        return self._controller.marks
+        self.book = controller.marks
 
     def _place(self) -> Mark | None:
         """The selection, or the pointer's moment, or the middle of the view, in the time of its run."""
@@ -128,8 +126,7 @@ class MarkPanel(QWidget):
     def _offer(self, mark: Mark | None, place: QPoint) -> None:
         if mark is None:
             return
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu = ChoiceMenu(self)
         menu.addAction("Go to it", partial(self._go_to, mark))
         menu.addAction("Write a note…", partial(ask_note, self._controller.marks, mark, self))
         menu.addAction("Delete the mark", partial(self._controller.marks.delete, mark))

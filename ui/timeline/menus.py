@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import QObject, QPoint, Qt, Signal
+from PySide6.QtCore import QObject, QPoint, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -20,6 +20,7 @@ from ui.timeline.marks import Marking
 from ui.timeline.navigation import Zooming
 from ui.timeline.scene import Hit, TimelineScene
 from ui.timeline.stage_lane import StageLane
+from ui.widgets.choice_box import ChoiceMenu
 from ui.widgets.drawn import picture_of
 from ui.widgets.label import literal
 
@@ -80,8 +81,7 @@ class Offers(QObject):
         menu.popup(place)
 
     def _begin(self) -> QMenu:
-        self.menu = QMenu(self._ground)
-        self.menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.menu = ChoiceMenu(self._ground)
         return self.menu
 
     def _add_view(self, menu: QMenu) -> None:

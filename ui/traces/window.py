@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
-    QDialog,
     QFileDialog,
     QProgressBar,
     QPushButton,
@@ -32,6 +31,7 @@ from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.message_bar import KEPT, MessageBar
 from ui.widgets.panel_parts import EmptyState, WordSwitch, say, sentence
 from ui.widgets.record_table import RecordTable
+from ui.widgets.text_dialogs import FreeDialog
 
 if TYPE_CHECKING:
     from evprof.run.tensorboard import TensorBoard
@@ -42,14 +42,12 @@ _MOST = 1000
 FILES = "Torch traces (*.pt.trace.json *.pt.trace.json.gz *.json *.json.gz);;All files (*)"
 
 
-class TraceDialog(QDialog):
-    """Opens a trace in the background and shows its pages. Does not block the window."""
+class TraceDialog(FreeDialog):
+    """Opens a trace in the background and shows its pages."""
 
     def __init__(self, themes: ThemeHolder, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__("Torch trace", parent)
         self.read_trace: ReadTrace | None = None
-        self.setWindowTitle("Torch trace")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(True)
         self.setMinimumSize(760, 480)
         resize_in_room(self, 1280, 800)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from evprof.view.columns import ShownModel, columns_of
 from ui.state.run_controller import RunController
@@ -12,6 +12,7 @@ from ui.state.selection import Selection
 from ui.style.screen_fit import resize_in_room
 from ui.style.theme import ThemeHolder
 from ui.widgets.boxes import in_role
+from ui.widgets.text_dialogs import FreeDialog
 
 
 class FollowingPanel(QWidget):
@@ -79,8 +80,8 @@ class FollowingPanel(QWidget):
             self.show_runs()
 
 
-class FollowingDialog(QDialog):
-    """Does not block the window. Subclasses say what is shown in `show_runs`; it is called when another run is chosen
+class FollowingDialog(FreeDialog):
+    """Subclasses say what is shown in `show_runs`; it is called when another run is chosen
     or another session is there, and a few times a second while rows arrive.
     """
 
@@ -91,11 +92,9 @@ class FollowingDialog(QDialog):
     def __init__(
         self, controller: RunController, selection: Selection, themes: ThemeHolder, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent)
+        super().__init__(self.heading, parent)
         self._controller = controller
         self._selection = selection
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(self.heading)
         self.setMinimumSize(*self.least_px)
         resize_in_room(self, *self.first_px)
         self.make_views(themes)

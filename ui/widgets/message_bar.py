@@ -8,11 +8,12 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QMenu, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from ui.style.icons import SIZE, icon, pixmap
 from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role
+from ui.widgets.choice_box import ChoiceMenu
 from ui.widgets.drawn import asks_for_escape, is_escape
 from ui.widgets.label import Label, elided_text, literal
 
@@ -155,8 +156,7 @@ class MessageBar(QFrame):
 
     def _list_earlier(self) -> None:
         """A menu of the earlier notices, the newest first; the chosen one comes to the front."""
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu = ChoiceMenu(self)
         for notice in reversed(self._notices[:-1]):
             text = elided_text(self.fontMetrics(), notice.sentence, Qt.TextElideMode.ElideRight, self.width() / 2)
             menu.addAction(literal(text)).triggered.connect(partial(self._bring_forward, notice))

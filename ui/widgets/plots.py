@@ -129,7 +129,6 @@ class LatencyPlot(PlotView):
 
     def __init__(self, themes: ThemeHolder) -> None:
         self.curves: tuple[Curve, ...] = ()
-        self.bounds_ms: tuple[float, float] = _UNKNOWN_MS
         self._steps: list[tuple[Curve, CumulativeShares]] = []
         super().__init__(themes, "ms since the previous token")
         self.setAccessibleName("Time per token, cumulative")
@@ -142,7 +141,7 @@ class LatencyPlot(PlotView):
     def draw(self) -> None:
         self._clear()
         values = [value for curve in self.curves for value in curve.values]
-        low, high = self.bounds_ms = log_bounds(values) or _UNKNOWN_MS
+        low, high = log_bounds(values) or _UNKNOWN_MS
         ends = np.log10([low, high])
         self.box.setRange(xRange=tuple(ends), yRange=(0, 102), padding=0)
         self.bottom.setTicks([[(log10(mark), text) for mark, text in log_ticks(low, high)]])

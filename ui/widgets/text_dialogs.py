@@ -40,13 +40,20 @@ def show_once(window: QWidget, kind: type[_Dialog], make: Callable[[], _Dialog])
     return dialog
 
 
-class ProblemsDialog(QDialog):
-    """Shows them to be read and copied."""
+class FreeDialog(QDialog):
+    """Does not block the window; deleted when it is closed."""
 
-    def __init__(self, title: str, sentences: Sequence[str], parent: QWidget | None = None) -> None:
+    def __init__(self, title: str, parent: QWidget | None) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+
+
+class ProblemsDialog(FreeDialog):
+    """Shows them to be read and copied."""
+
+    def __init__(self, title: str, sentences: Sequence[str], parent: QWidget | None = None) -> None:
+        super().__init__(title, parent)
         self.resize(640, 400)
         self.text = QPlainTextEdit("\n\n".join(sentences))
         self.text.setReadOnly(True)

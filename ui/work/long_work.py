@@ -74,7 +74,8 @@ class LongWork:
         if (works := self.queue.works) is None:
             self._messages.post("Tasks need the program's own window: run evprof.", WARNING)
             return
-        values = self._made_before(form)
+        made = {item.form.name: item.values.get("output", "") for item in self.queue.items}
+        values = {field.name: made[field.comes_from] for field in form.fields if field.comes_from in made}
         if form.name == MEASURE_SUITE:
             from ui.work.suite_form import suite_form
 
@@ -85,11 +86,6 @@ class LongWork:
             if field in dialog.rows:
                 dialog.rows[field].give(value)
         dialog.show()
-
-    def _made_before(self, form: WorkForm) -> dict[str, str]:
-        """Fields whose value earlier work of the queue made."""
-        made = {item.form.name: item.values.get("output", "") for item in self.queue.items}
-        return {field.name: made[field.comes_from] for field in form.fields if field.comes_from in made}
 
     def _ask_again(self, item: WorkItem) -> None:
         self._ask(item.form, {name: value for name, value in item.values.items() if value})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QProgressBar, QPushButton, QWidget
 
 from ui.run_facts.run_text import request_title
 from ui.state.run_controller import RunController, WaitingRun
@@ -14,7 +14,7 @@ from ui.style.theme import GRID, ThemeHolder
 from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import EmptyState, ToneLabel, scrolling, section_head
-from ui.widgets.text_dialogs import ProblemsDialog
+from ui.widgets.text_dialogs import FreeDialog, ProblemsDialog
 from ui.work.work_queue import DONE, FAILED, STOPPED, STOPPING, WAITING, WorkItem, WorkQueue
 
 _EMPTY = (
@@ -54,8 +54,8 @@ class _Entry(QWidget):
             self.bar.setValue(round(1000 * share))
 
 
-class QueueDialog(QDialog):
-    """Lists the queue. Does not block the window.
+class QueueDialog(FreeDialog):
+    """Lists the queue.
 
     Signals:
         open_asked(object): what came of a WorkItem is to be opened.
@@ -68,10 +68,8 @@ class QueueDialog(QDialog):
     def __init__(
         self, queue: WorkQueue, controller: RunController, themes: ThemeHolder, parent: QWidget | None = None
     ) -> None:
-        super().__init__(parent)
+        super().__init__("Queue", parent)
         self._queue, self._controller = queue, controller
-        self.setWindowTitle("Queue")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setMinimumSize(440, 280)
         self.resize(560, 420)
         self.empty = EmptyState("Nothing waits", _EMPTY, "Measure a suite…", does="measure_suite")
@@ -137,10 +135,7 @@ class QueueDialog(QDialog):
             (item.made is not None, ("Open", partial(self.open_asked.emit, item))),
             (item.state == STOPPED, ("Resume", partial(queue.go_on, item))),
             (item.state == FAILED, ("Try again…", partial(self.again_asked.emit, item))),
-            (item.is_over, ("Details", partial(self._show_details, item))),
+            (item.is_over, ("Details", lambda: ProblemsDialog(item.title, ["\n".join(item.lines)], self).show())),
             (item.is_over or item.state == WAITING, remove),
         ]
         return _Entry(item.title, [action for is_offered, action in offered if is_offered])
-
-    def _show_details(self, item: WorkItem) -> None:
-        ProblemsDialog(item.title, ["\n".join(item.lines)], self).show()

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QCheckBox, QDialog, QFileDialog, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QLineEdit, QPushButton, QWidget
 
 from evprof.core.run_log import RunLog
 from evprof.run.works.work_form import FILE, FLAG, FOLDER, ON, PLACE, WorkField, WorkForm, Works, WorkSize
@@ -18,6 +18,7 @@ from ui.widgets.boxes import beside, in_role, stacked
 from ui.widgets.choice_box import ChoiceBox
 from ui.widgets.label import Label
 from ui.widgets.panel_parts import ToneLabel, say, sentence, wrapped
+from ui.widgets.text_dialogs import FreeDialog
 from ui.work.suite_form import time_sentence
 
 NAME_PX = 18 * GRID
@@ -118,8 +119,8 @@ class WorkFieldRow(QWidget):
             editor.setText(value)
 
 
-class WorkDialog(QDialog):
-    """The form of one kind of work. `start` takes the values once they are valid. Does not block the window.
+class WorkDialog(FreeDialog):
+    """The form of one kind of work. `start` takes the values once they are valid.
 
     `runs` are those by which the time of a suite is estimated.
     """
@@ -132,12 +133,10 @@ class WorkDialog(QDialog):
         themes: ThemeHolder,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(form.title, parent)
         self.form = form
         self.runs: Mapping[int, RunLog] = {}
         self._works, self._start = works, start
-        self.setWindowTitle(form.title)
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.rows = {field.name: WorkFieldRow(field, themes) for field in form.fields}
         self.size_line = sentence("")
         self._sizing = NewestErrand("evprof-suite-size", self)
