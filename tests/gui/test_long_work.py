@@ -167,7 +167,7 @@ def test_the_suite_form_measures_what_is_open_and_says_how_much(
     from evprof.cli import build_parser
     from evprof.cli.work_forms import works
 
-    monkeypatch.setattr("ui.work.suite_form.autosave_folder", lambda: tmp_path / "sessions")
+    monkeypatch.setattr("ui.work.work_dialog.autosave_folder", lambda: tmp_path / "sessions")
     window.open_paths([str(session_file)], waits=True)
     window.long_work.offer(works(build_parser))
     chosen = window.samples.samples[1]

@@ -69,7 +69,7 @@ class LongWork:
         self._ask(next(form for form in FORMS if form.name == name), given)
 
     def _ask(self, form: WorkForm, given: Mapping[str, str]) -> None:
-        from ui.work.work_dialog import WorkDialog
+        from ui.work.work_dialog import WorkDialog, suite_form
 
         if (works := self.queue.works) is None:
             self._messages.post("Tasks need the program's own window: run evprof.", WARNING)
@@ -77,8 +77,6 @@ class LongWork:
         made = {item.form.name: item.values.get("output", "") for item in self.queue.items}
         values = {field.name: made[field.comes_from] for field in form.fields if field.comes_from in made}
         if form.name == MEASURE_SUITE:
-            from ui.work.suite_form import suite_form
-
             form, values = suite_form(form, works.suites(), *self._opened())
         dialog = WorkDialog(form, works, lambda chosen: self.begin(form, chosen), self._holder, self._window)
         dialog.runs = self._controller.runs
