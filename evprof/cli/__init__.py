@@ -108,8 +108,6 @@ class _PrintVersion(argparse.Action):
 
 
 class _PrintCompletions(argparse.Action):
-    """`--completions SHELL`."""
-
     def __call__(self, parser: object, namespace: object, values: object, option_string: object = None) -> NoReturn:
         from evprof.cli.completions import completions
 

@@ -74,8 +74,6 @@ class CommandHelp(argparse.RawDescriptionHelpFormatter):
 
 
 class _HelpAll(argparse.Action):
-    """`--help-all`."""
-
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         print(argparse.ArgumentParser.format_help(parser), end="")
         raise SystemExit(0)

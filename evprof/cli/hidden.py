@@ -95,4 +95,3 @@ HIDDEN: dict[str, Callable[[list[str]], int]] = {
     "_tensorboard": _tensorboard,
     "_work": _work,
 }
-"""By the word that starts them."""

@@ -33,12 +33,10 @@ _MOST_PROCESSES = 1000
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `--json`, which every command that reports something has."""
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
 def add_comparable_option(parser: argparse.ArgumentParser) -> None:
-    """Adds `--require-comparable`, which commands that put runs side by side have."""
     parser.add_argument(
         "--require-comparable",
         action="store_true",
@@ -112,7 +110,6 @@ def add_list_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_part_options(group: argparse._ActionsContainer) -> None:
-    """Adds which part of a recording is meant, and where its times and its rectification are."""
     group.add_argument(
         "--start-ms", type=float, metavar="MS", help="begin MS ms after the earliest event or first frame"
     )
@@ -138,7 +135,6 @@ def add_setting_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Adds where models run and in which arithmetic: for both, for the draft, for the target."""
     group = parser.add_argument_group("models")
     for entry in (entry for entry in SETTINGS.values() if entry.group == "model"):
         add_setting(group, entry)

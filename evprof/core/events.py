@@ -97,12 +97,10 @@ class EventArray:
 
     @property
     def t_min_us(self) -> int | None:
-        """Earliest timestamp in µs, or None without events."""
         return int(self.t_us.min()) if len(self) else None
 
     @property
     def t_max_us(self) -> int | None:
-        """Latest timestamp in µs, or None without events."""
         return int(self.t_us.max()) if len(self) else None
 
     @property

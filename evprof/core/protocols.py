@@ -63,7 +63,6 @@ class SetupProgressed:
 
 
 STARTING, READY, BUSY, GONE = "starting", "ready", "busy", "gone"
-"""States of an engine."""
 
 
 @dataclass(frozen=True)

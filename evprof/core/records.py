@@ -307,7 +307,6 @@ STREAMS: dict[str, type[Record]] = {
 """Stream name -> record type; also the names of the chunks in a session file."""
 
 STREAM_OF: dict[type[Record], str] = {kind: name for name, kind in STREAMS.items()}
-"""The inverse of STREAMS."""
 
 
 @cache

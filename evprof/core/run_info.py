@@ -44,7 +44,6 @@ class SpeculationFacts(Plain):
 
 
 RUNNING, FINISHED, CANCELLED, FAILED = "running", "finished", "cancelled", "failed"
-"""The statuses of a run."""
 
 REFERENCE = "reference"
 """The cell that a suite measures again and again between blocks, to show drift; it is compared with nothing."""

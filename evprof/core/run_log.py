@@ -136,29 +136,26 @@ class RunLog:
 
     # Rows as objects, made when they are first asked for.
 
-    def _lists(self, stream: str) -> dict[Any, Any]:
+    def _lists(self, stream: str) -> dict[Any, list[Any]]:
         self._drain(stream)
         return self._held.setdefault(stream, {})
 
     @property
     def tokens(self) -> list[TokenRecord]:
-        """The tokens of the answer, in the order in which they came."""
-        found: list[TokenRecord] = self._lists("tokens").setdefault(False, [])
-        return found
+        return self._lists("tokens").setdefault(False, [])
 
     @property
     def rejected(self) -> list[TokenRecord]:
-        found: list[TokenRecord] = self._lists("tokens").setdefault(True, [])
-        return found
+        return self._lists("tokens").setdefault(True, [])
 
     @property
     def alternatives(self) -> dict[AlternativesKey, AlternativesRecord]:
-        return self._lists("alternatives")
+        self._drain("alternatives")
+        return self._held.setdefault("alternatives", {})
 
     @property
     def memory(self) -> list[MemoryRecord]:
-        found: list[MemoryRecord] = self._lists("memory").setdefault(None, [])
-        return found
+        return self._lists("memory").setdefault(None, [])
 
     @property
     def kv(self) -> dict[str, list[KvRecord]]:
@@ -179,16 +176,14 @@ class RunLog:
         """The rounds of speculation; those of a stored run come with its figures."""
         if self._is_unread and self.kept is not None and ROUNDS in self.kept:
             return [RoundRecord(self.run_id, *row) for row in self.kept[ROUNDS] or ()]
-        found: list[RoundRecord] = self._lists("rounds").setdefault(None, [])
-        return found
+        return self._lists("rounds").setdefault(None, [])
 
     @property
     def judgements(self) -> list[JudgementRecord]:
         """What both models thought of drafted tokens; most runs have none, which their figures say."""
         if self._is_unread and self.kept is not None and self.kept.get(JUDGED) == 0:
             return []
-        found: list[JudgementRecord] = self._lists("judgements").setdefault(None, [])
-        return found
+        return self._lists("judgements").setdefault(None, [])
 
     @property
     def spans(self) -> dict[int, Span]:

@@ -119,7 +119,6 @@ METRICS = {
     "spec_decode_accepted_draft_tokens": Metric("tokens", _counted(lambda counts: counts.accepted)),
     "spec_decode_draft_tokens": Metric("tokens", _counted(lambda counts: counts.drafted)),
 }
-"""AIPerf's metrics of a request."""
 
 TOTALS = {
     "total_isl": "input_sequence_length",
@@ -235,8 +234,6 @@ def _block(unit: str, values: array[float]) -> dict[str, Any]:
 
 
 class _Benchmark:
-    """One configuration in the making."""
-
     def __init__(self, info: RunInfo, session: str, index: int) -> None:
         self._info = info
         self._session = session
@@ -281,7 +278,6 @@ class _Benchmark:
         return record | {"metrics": values, "error": None} | _speculation(run)
 
     def document(self) -> dict[str, Any]:
-        """The statistics of all runs taken in."""
         kept, warmups = self._phases[PROFILING], self._phases[WARMUP]
         failed = sum(self._errors.values())
         seed = self._info.given_settings.get("seed")

@@ -130,11 +130,7 @@ def left_out_sentences(document: dict[str, Any]) -> list[str]:
     said = (
         (_UNBORN, "{} never began and {} not in the trace.", "run"),
         (UNSETTLED, "{} never finished and {} not in the trace.", "span"),
-        (
-            BEFORE_ZERO,
-            "{} from before a run's zero, while its models were loaded, {} not in the trace.",
-            "record",
-        ),
+        (BEFORE_ZERO, "{} from before a run's zero, while its models were loaded, {} not in the trace.", "record"),
         (_UNTIMED, "{} of imported runs had no times of their own and {} not in the trace.", "token"),
     )
     return [

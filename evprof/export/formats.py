@@ -80,4 +80,3 @@ _ALL = (
 
 
 FORMATS = {entry.key: entry for entry in _ALL}
-"""Every format by the word of the option."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from evprof.export.report.data import Source
 
 COMPUTE, SENSOR = "compute_time", "sensor_time"
-"""The timelines."""
 
 NO_STAGE = "between stages"
 
@@ -63,8 +62,6 @@ def write_rerun(
 
 
 class _Writer:
-    """One run in the making."""
-
     def __init__(self, rerun: Any, stream: Any, place: list[str], run: RunLog, zero_ns: int) -> None:
         self._rerun = rerun
         self._stream = stream
@@ -73,7 +70,6 @@ class _Writer:
         self._zero_ns = zero_ns
 
     def write(self) -> None:
-        """All there is of it."""
         run, rerun = self._run, self._rerun
         if text := answer_text(run):
             self._stream.log(self._path("answer"), rerun.TextDocument(text), static=True)

@@ -191,11 +191,7 @@ def _moment(name: str) -> Callable[[Any], float | None]:
 
 
 def _chance(name: str) -> Callable[[Any], float | None]:
-    def read(item: Any) -> float | None:
-        ppm = getattr(item.record, name)
-        return None if ppm < 0 else ppm / 1_000_000
-
-    return read
+    return lambda item: None if getattr(item.record, name) < 0 else getattr(item.record, name) / 1_000_000
 
 
 def _known(name: str) -> Callable[[Any], int | None]:
@@ -204,11 +200,7 @@ def _known(name: str) -> Callable[[Any], int | None]:
 
 
 def _clip_ms(name: str) -> Callable[[Any], float | None]:
-    def read(item: Any) -> float | None:
-        time_us = getattr(item.run.info.sample, name)
-        return None if time_us is None else time_us / 1000
-
-    return read
+    return lambda item: None if (us := getattr(item.run.info.sample, name)) is None else us / 1000
 
 
 def _energy(key: str) -> Callable[[Any], float | None]:
@@ -365,4 +357,3 @@ IDENTITY = ("session", "run_id", "cell", "sample", "imported_file", "imported_ro
 """The first columns of every table."""
 
 COLUMNS = {name: (*IDENTITY, *columns) for name, (_, columns) in _TABLES.items()}
-"""Column names of each table, in order."""

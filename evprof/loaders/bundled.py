@@ -34,15 +34,11 @@ def _samples(folder: str) -> tuple[Sample, ...]:
     return tuple(_read(path) for path in sorted((assets_folder() / folder).glob("*/sample.json")))
 
 
-def bundled_sample(name: str | None = None) -> Sample:
+def bundled_sample() -> Sample:
     found = bundled_samples()
-    for sample in found:
-        if name in (None, sample.name):
-            return sample
     if not found:
         raise UserError("This installation has no bundled samples; name your own with --events and --video.")
-    names = ", ".join(sample.name for sample in found)
-    raise UserError(f"There is no bundled sample '{name}'; there are {names}.")
+    return found[0]
 
 
 def _read(path: Path) -> Sample:

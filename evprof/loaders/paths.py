@@ -50,12 +50,11 @@ def _ordinary(path: str, flags: int) -> int:
     return descriptor
 
 
-def first_bytes(path: str | Path, count: int, start: int = 0) -> bytes:
-    """Up to `count` bytes of an existing, non-empty file from `start` on. Raises UserError."""
+def first_bytes(path: str | Path, count: int) -> bytes:
+    """Up to `count` bytes from the start of an existing, non-empty file. Raises UserError."""
     found = readable_file(path)
     try:
         with opened_file(found) as file:
-            file.seek(start)
             return file.read(count)
     except OSError as error:
         raise unreadable(path, error) from None

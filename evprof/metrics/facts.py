@@ -102,8 +102,6 @@ def figure_facts(run: RunLog, role: str | None = None, basis: str = stages.END_T
     return found
 
 
-# Settings.
-
 DEFAULT = "default"
 """The origin of a setting that nobody changed."""
 
@@ -135,9 +133,6 @@ def _settings(run: RunLog, role: str) -> Iterator[Fact]:
 
 def _tone(setting: ToldSetting) -> str:
     return "" if setting.is_default else "accent"
-
-
-# Accuracy.
 
 
 def _accuracy(run: RunLog, _: str) -> Iterator[Fact]:
@@ -177,9 +172,6 @@ def _rules(*keys: str) -> str:
     return "\n".join(SCORING_RULES[key].sentence for key in keys)
 
 
-# Imported runs.
-
-
 def _imported(run: RunLog, _: str) -> Iterator[Fact]:
     imported = run.info.imported
     if imported is None:
@@ -195,9 +187,6 @@ def _imported(run: RunLog, _: str) -> Iterator[Fact]:
         name = "total in the file" if key == "wall_ms" else key.removesuffix(f"_{suffix}").replace("_", " ")
         number = f"{value:,.6g} {suffix.replace('tok_s', 'tok/s')}".strip()
         yield make(name, bytes_text(round(value)) if suffix == "bytes" else number, origin="as in the file", key=key)
-
-
-# Loading.
 
 
 def _loading(run: RunLog, role: str) -> Iterator[Fact]:
@@ -219,8 +208,6 @@ def _loading(run: RunLog, role: str) -> Iterator[Fact]:
     if (share := found.from_disk_share) is not None:
         yield make("cached", percent_text(1 - share), origin="the share that the system had in memory already")
 
-
-# KV cache.
 
 _QUANTIZED = "; counted unquantized"
 _ORIGINS = {
@@ -266,8 +253,6 @@ def layout_text(cache: KvFacts, layout: KvLayout) -> str:
     layers = count_text(len(cache.per_layer_bytes), "layer")
     return f"{layers} of 2 x [{shape}] {layout.dtype}, strides {strides} ({gaps}){each}"
 
-
-# Energy and devices.
 
 ENERGY_ORIGIN = "of the devices that computed, idle power included; n/a: shorter than a step of the counter"
 _SAMPLED = "ten samples a second of the devices that computed"
@@ -329,9 +314,6 @@ def _clocks(run: RunLog, _: str) -> Iterator[Fact]:
         fixed = ", corrected" if found.is_corrected else ""
         origin = "drift of the device's clock during the run"
         yield Fact(CLOCKS, (run.run_id,), device, text + fixed, origin=origin)
-
-
-# Speculation.
 
 
 def acceptance_facts(run: RunLog, repeats: Sequence[RunLog]) -> Iterator[Fact]:
@@ -421,9 +403,6 @@ def score_facts(runs: Sequence[RunLog]) -> list[Fact]:
             ids = tuple(run_id for run_id, _ in values)
             found.append(Fact(ACCURACY, ids, role, mean, "share", FIGURES[key].tip, key))
     return found
-
-
-# Warnings.
 
 
 def _warnings(run: RunLog, _: str) -> Iterator[Fact]:

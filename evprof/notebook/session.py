@@ -11,10 +11,10 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from evprof.core.errors import UserError
+from evprof.core.protocols import Closing
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.run_info import FINISHED
 from evprof.core.run_log import RunLog
@@ -180,7 +180,7 @@ class Run(_Measured):
         return _runs_html(f"run {self.run_id}", [self._log])
 
 
-class Session(_Measured):
+class Session(_Measured, Closing):
     """A session that was opened: its runs as they stood then. The file is never written to; the rows of a run are read
     from it when they are first asked for.
 
@@ -257,14 +257,6 @@ class Session(_Measured):
         self._stored = None
         if self._forget is not None:
             self._forget()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         told = "closed" if self._runs is None else count_text(len(self._runs), "run")

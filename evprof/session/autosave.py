@@ -83,12 +83,9 @@ def take_up(path: Path) -> None:
         raise UserError(f"{path} cannot be closed: {error}; free some space on its disk.") from error
 
 
-def clear_away(now_s: float | None = None) -> list[Autosaved]:
-    """Removes closed sessions that are too old, and lists them. Abandoned ones stay.
-
-    `now_s`: seconds since 1970.
-    """
-    oldest_s = (time.time() if now_s is None else now_s) - OLDEST_DAYS * 86_400
+def clear_away() -> list[Autosaved]:
+    """Removes closed sessions that are too old, and lists them. Abandoned ones stay."""
+    oldest_s = time.time() - OLDEST_DAYS * 86_400
     removed = []
     for one in autosaved():
         if not one.is_abandoned and one.changed_s < oldest_s:

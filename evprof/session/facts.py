@@ -47,9 +47,6 @@ def told_facts(facts: Mapping[str, Any], key: str, depth: int = _DEEPEST) -> lis
     return found
 
 
-# Batches.
-
-
 def read_batches(facts: Mapping[str, Any]) -> list[BatchRow]:
     listed = facts.get(BATCHES)
     rows = listed if isinstance(listed, list) else []

@@ -174,7 +174,8 @@ class SessionReading:
             try:
                 run_id, _, _, _, text = checked("runs", row)
             except DamageError:
-                infos.append(_damaged_run(row[0]))
+                error = "The facts of this run are damaged in the file."
+                infos.append(RunInfo(row[0], row[0], 0, TARGET, TARGET, status=FAILED, error=error))
                 continue
             info = self._info(text)
             if info is None or info.run_id != run_id:
@@ -290,12 +291,6 @@ class SessionReading:
         self._left_bytes -= count
         if self._left_bytes < 0:
             raise DamageError("it would unpack to more than a session of its size can hold")
-
-
-def _damaged_run(run_id: int) -> RunInfo:
-    return RunInfo(
-        run_id, run_id, 0, TARGET, TARGET, status=FAILED, error="The facts of this run are damaged in the file."
-    )
 
 
 _LACKING = {"settings": settings_from_json(None), "sample": Sample.from_facts(None)}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from evprof.export.report.documents import FULL, NONE, PARTLY, TITLES, Item, numbered
+from evprof.export.report.documents import FULL, ITEMS, NONE, PARTLY, TITLES, Item
 
 _HEAD = f"""# The five documents
 
@@ -40,9 +40,9 @@ def page() -> str:
     for document, title in TITLES.items():
         lines += ["", f"## Document {document}: {title}", ""]
         lines += ["| | in the document | what | needs | measured by |", "|---|---|---|---|---|"]
-        for number, item in numbered(document):
+        for item in (item for item in ITEMS if item.document == document):
             command = f"`evprof {item.measured}`" if item.measured else ""
-            cells = (number, item.place, f"{item.kind}: {item.asks}", _needs(item), command)
+            cells = (item.number, item.place, f"{item.kind}: {item.asks}", _needs(item), command)
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 

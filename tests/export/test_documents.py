@@ -19,11 +19,9 @@ from evprof.export.report.documents import (
     ITEMS,
     NONE,
     PARTLY,
-    TITLES,
     Item,
     answered,
     document_sections,
-    numbered,
     part_of,
     shown_by,
 )
@@ -81,11 +79,11 @@ def test_a_part_has_the_cells_called_after_it(measured: ReportData) -> None:
 
 
 def marks(data: ReportData) -> dict[str, str]:
-    return {entry.number: entry.mark for entry in answered(data)}
+    return {entry.item.number: entry.mark for entry in answered(data)}
 
 
 def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:
-    found = {entry.number: entry for entry in answered(measured)}
+    found = {entry.item.number: entry for entry in answered(measured)}
     assert len(found) == len(ITEMS)
     assert found["002.2"].mark == FULL
     assert any(isinstance(block, Table) for block in found["002.2"].blocks)
@@ -123,20 +121,20 @@ def test_a_question_needs_what_it_asks(report_data: MakeData, cell_runs: ModuleT
 def test_a_part_of_an_answer_names_the_rest(report_data: MakeData, cell_runs: ModuleType) -> None:
     here = {"is_imported": False, "tokens": (1, 2, 3, 4, 5, 6), "text": "A car."}
     pair = [cell.with_(**here, stages={"load": 9.0} | APART) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)]
-    found = {entry.number: entry for entry in answered(report_data(*pair))}
+    found = {entry.item.number: entry for entry in answered(report_data(*pair))}
     shares = found["003.1"]  # The table has every stage, and no row for generation as a whole.
     assert (shares.mark, shares.reason) == (PARTLY, "without “generation” in its tables")
     assert found["002.4"].mark == FULL
     few = report_data(*(cell.with_(samples=3) for cell in pair))
-    assert next(entry for entry in answered(few) if entry.number == "002.4").reason.endswith("5 scenes")
+    assert next(entry for entry in answered(few) if entry.item.number == "002.4").reason.endswith("5 scenes")
     drafting = cell_runs.TARGET_002.with_(**here, mode="speculative", rounds=((5, 1, 0),), samples=3)
-    acceptance = next(entry for entry in answered(report_data(drafting)) if entry.number == "002.16")
+    acceptance = next(entry for entry in answered(report_data(drafting)) if entry.item.number == "002.16")
     assert (acceptance.mark, acceptance.reason) == (
         NONE,
         "not in these sessions; measured by evprof suite drafters -o DIR",
     )
     drafting = drafting.with_(speculation=SpeculationFacts("model", "model"))
-    acceptance = next(entry for entry in answered(report_data(drafting)) if entry.number == "002.16")
+    acceptance = next(entry for entry in answered(report_data(drafting)) if entry.item.number == "002.16")
     assert (acceptance.mark, acceptance.reason) == (PARTLY, "without 5 scenes")
 
 
@@ -146,7 +144,7 @@ def test_the_report_counts_its_items_and_writes_them_in_order(measured: ReportDa
     marks = Counter(entry.mark for entry in answered(measured))
     assert [cell.text for cell in counts.rows[-1][2:]] == [str(marks[mark]) for mark in (FULL, PARTLY, NONE)]
     heads = [block.text for section in documents for block in section.blocks if isinstance(block, Heading)]
-    assert [head.split()[1] for head in heads] == [number for name in TITLES for number, _ in numbered(name)]
+    assert [head.split()[1] for head in heads] == [item.number for item in ITEMS]
     whole = build_report(measured, by_documents=True)
     assert [section.title for section in whole.sections[:2]] == ["The five documents", documents[0].title]
     text = markdown(Report("r", sections=tuple(documents)))

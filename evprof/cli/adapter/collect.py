@@ -20,8 +20,6 @@ from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 
 class CollectProgress(Progress):
-    """Hears of collected examples."""
-
     def __init__(self, console: Console) -> None:
         super().__init__(console, "collecting", "examples")
 

@@ -14,8 +14,6 @@ from evprof.core.units import count_text, percent_text
 
 
 class TrainProgress(Progress):
-    """Hears of a training's steps and judgements."""
-
     def __init__(self, console: Console) -> None:
         super().__init__(console, "training", "steps")
 

@@ -130,7 +130,7 @@ def _speculation(options: argparse.Namespace, console: Console) -> dict[str, Any
 def _chosen(options: argparse.Namespace) -> list[DraftingContender]:
     from evprof.loaders.adapters import bundled_adapters, read_adapter
 
-    adapters = [adapter for adapter in bundled_adapters() if _fits(adapter.target, options.target)]
+    adapters = [adapter for adapter in bundled_adapters() if Path(adapter.target).name == Path(options.target).name]
     adapters += [read_adapter(path) for path in options.adapter or ()]
     from evprof.run.benches.choice import chosen
     from evprof.run.benches.drafting import contenders
@@ -141,10 +141,6 @@ def _chosen(options: argparse.Namespace) -> list[DraftingContender]:
 
 def _is_named(contender: DraftingContender, word: str) -> bool:
     return word in (contender.key, contender.speculation.drafter)
-
-
-def _fits(trained_for: str, target: str) -> bool:
-    return Path(trained_for).name == Path(target).name
 
 
 def _samples(options: argparse.Namespace) -> Sequence[Sample]:

@@ -105,7 +105,6 @@ def gpu_page(document: dict[str, Any]) -> str:
 
 
 def print_gpu(document: Row, console: Console, *, is_markdown: bool = False) -> None:
-    """The machine, the sections, and a table for each figure that has rows."""
     machine, settings = document["environment"], document["settings"]
     if machine:
         size = "7B shapes" if settings["size"] == "7b" else "tiny shapes, which only show that every section works"

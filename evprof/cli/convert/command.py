@@ -10,13 +10,7 @@ from pathlib import Path
 from evprof.cli.command import Command, CommandExample
 from evprof.cli.options import add_json_option, add_list_options, add_part_options, add_ray_options
 from evprof.cli.terminal.console import Console
-from evprof.run.conversion.task import (
-    COMPRESSIONS,
-    LAYOUTS,
-    PRESETS,
-    RAW_FORMATS,
-    TARGETS,
-)
+from evprof.run.conversion.task import COMPRESSIONS, LAYOUTS, PRESETS, RAW_FORMATS, TARGETS
 
 
 class ConvertCommand(Command):

@@ -50,11 +50,8 @@ def _kind(path: str) -> str:
     if not is_there:
         raise UserError(f"There is no file or folder '{path}'; check the path.")
     kind = probe(path)
-    if Path(path).is_dir() and kind in ("events", "video"):
-        # Pictures, whatever they show, are converted as pictures.
-        return "video"
-    if is_frame_set(path):
-        return "video"
+    if is_frame_set(path) or (Path(path).is_dir() and kind in ("events", "video")):
+        return "video"  # pictures, whatever they show, are converted as pictures
     if kind not in ("events", "video", "manifest", "sequence"):
         raise UserError(f"{path}: is a {kind}; recordings, videos and lists of samples are converted.")
     return kind
@@ -98,7 +95,6 @@ def _refuse_list_options(options: argparse.Namespace) -> None:
 
 
 def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
-
     recipe = recipe_of(options, is_list=False)
     recipe.refuse_for(kind)
     for name, half in (("video_times", "video"), ("rectify", "events")):
@@ -131,7 +127,9 @@ def _convert_one(task: Task, options: argparse.Namespace, console: Console) -> i
     if outcome.written is None:
         raise UserError(outcome.error or "", exit_code=FAILURE)
     if console.is_json:
-        console.document(_one_document(task, outcome.written, outcome.seconds))
+        written = {"problems": list(outcome.written.notes), "files": [outcome.written.document(task.output)]}
+        head = _head(task.path, task.output, task.recipe.to)
+        console.document(head | written | {"seconds": outcome.seconds})
         return 0
     console.print(_one_line(task, outcome.written, outcome.seconds))
     for note in outcome.written.notes:
@@ -260,14 +258,6 @@ def _one_line(task: Task, written: Written, seconds: float) -> str:
     elif seconds > 0 and written.frames is not None:
         took += f" ({number_text(written.frames / seconds, 3)} frames/s)"
     return f"{task.output}: {', '.join(amounts)}, {bytes_text(written.bytes)} {took}"
-
-
-def _one_document(task: Task, written: Written, seconds: float) -> dict[str, Any]:
-    return _head(task.path, task.output, task.recipe.to) | {
-        "problems": list(written.notes),
-        "files": [written.document(task.output)],
-        "seconds": seconds,
-    }
 
 
 def _list_lines(plan: ConversionPlan, end: DatasetEnd, seconds: float) -> list[str]:

@@ -174,17 +174,14 @@ class RecordedSession:
         """
         with stop_flag() as stop:
             for number in range(self._processes):
-                self._begin(number)
+                if self._processes > 1 and isinstance(self._runner, ProcessRunner):
+                    self._runner.renew()
+                    self._console.note(f"process {number + 1} of {self._processes}")
                 self._run_all(requests_in_turns(requests) if len(requests) > 1 else requests, number, stop)
                 self.is_stopped = stop.is_set() or self._runner.is_stopping
                 if self.is_stopped:
                     break
         self._next_group_id += len(requests)
-
-    def _begin(self, number: int) -> None:
-        if self._processes > 1 and isinstance(self._runner, ProcessRunner):
-            self._runner.renew()
-            self._console.note(f"process {number + 1} of {self._processes}")
 
     def _run_all(self, requests: Sequence[RunRequest], number: int, stop: threading.Event) -> None:
         """The requests in one engine process, which has that number."""

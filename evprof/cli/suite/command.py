@@ -69,8 +69,6 @@ class SuiteCommand(Command):
 
 
 class _Measurement:
-    """One call of the command."""
-
     def __init__(self, options: argparse.Namespace, console: Console, held: ExitStack) -> None:
         self._options = options
         self._console = console

@@ -26,8 +26,6 @@ from evprof.run.suites.record import SUITE
 
 
 class SuiteProgress(Progress):
-    """A Watcher of `evprof.run.suites.suite`."""
-
     kept = "what was measured"
     line_s = 1.0
 

@@ -108,7 +108,6 @@ class SpanColumns:
         return self._role_codes.words
 
     def role_code(self, role: str) -> int:
-        """The code of a role, -1 where no span has it."""
         return self._role_codes.get(role, _NONE)
 
     def host_times(self, place: int) -> tuple[int, int | None]:

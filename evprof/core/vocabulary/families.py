@@ -152,7 +152,6 @@ _ALL = (
     ),
 )
 FAMILIES: dict[str, Family] = {family.key: family for family in _ALL}
-"""Families by name."""
 
 
 def family_title(key: str, other: str | None = None) -> str:

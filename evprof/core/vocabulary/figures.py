@@ -129,14 +129,7 @@ _ROWS: tuple[_Row, ...] = (
     ("total_ms", "total", "ms", "from the run's zero to its end", True, {}),
     ("time_to_first_token_ms", "first token", "ms", "from the run's zero to the first token", True, {}),
     *(
-        (
-            f"{name}_ms",
-            name,
-            "ms",
-            tip,
-            True,
-            {"is_of_answer": False, "depends_on": _STAGE_DEPENDS.get(name, EVERYTHING)},
-        )
+        (f"{name}_ms", name, "ms", tip, True, _OF_MODEL | {"depends_on": _STAGE_DEPENDS.get(name, EVERYTHING)})
         for name, tip in _STAGE_TIPS.items()
     ),
     ("unattributed_ms", "unattributed", "ms", "wall time that no stage covers", None, {}),
@@ -144,14 +137,7 @@ _ROWS: tuple[_Row, ...] = (
     ("decode_ms_per_token", "decode step", "ms", _STEP_TIP, True, _DRAFTED),
     ("prefill_throughput_tok_s", "prefill rate", "tok/s", _RATE_TIP, False, {"depends_on": _PER_TOKEN}),
     ("decode_throughput_tok_s", "decode rate", "tok/s", "(n - 1) / decode time", False, _DRAFTED),
-    (
-        "input_sequence_length",
-        "prefill tokens",
-        "tokens",
-        _PROMPT_TIP,
-        None,
-        _COUNTED | {"depends_on": (MODEL, PROMPT)},
-    ),
+    ("input_sequence_length", "prefill tokens", "tokens", _PROMPT_TIP, None, _OF_PROMPT),
     ("visual_tokens", "visual tokens", "tokens", _VISUAL_TIP, None, _COUNTED | {"depends_on": (MODEL,)}),
     ("output_sequence_length", "output tokens", "tokens", _ANSWER_TIP, None, _OF_ANSWER),
     ("kv_cache_bytes", "KV cache", "bytes", "measured in the cache when the run ended", None, _COUNTED | _OF_ANSWER),

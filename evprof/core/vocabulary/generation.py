@@ -13,7 +13,6 @@ from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 
 SAMPLING, MODEL = "Sampling", "Model"
-"""Heads of these settings."""
 
 MOST_FRAMES = 100_000
 """Maximum number of frames; larger values are typos."""

@@ -12,7 +12,6 @@ from evprof.core.vocabulary.families import EVENTS, FAMILIES, VIDEO
 from evprof.core.vocabulary.setting import INPUT, Condition, Situation, setting
 
 READS, OF_EVENTGPT, OF_IMAGES = "What models read", "EventGPT", "LLaVA-1.5"
-"""Heads of these settings."""
 
 EVENT_FAMILIES = tuple(key for key, family in FAMILIES.items() if family.reads == EVENTS)
 VIDEO_FAMILIES = tuple(key for key, family in FAMILIES.items() if family.reads == VIDEO)

@@ -26,7 +26,6 @@ SETTINGS: dict[str, Setting] = {entry.key: entry for entry in sorted((*OF_RUN, *
 """Every setting of a run and of its models by key, in order of presentation."""
 
 DEFAULTS: dict[str, Any] = {entry.key: entry.default for entry in OF_RUN}
-"""Every setting of a run at its default."""
 
 
 def choices_of(key: str) -> tuple[str, ...]:

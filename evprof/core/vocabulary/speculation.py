@@ -14,7 +14,6 @@ from evprof.core.vocabulary.setting import Range, Situation, setting
 from evprof.core.vocabulary.switches import OF_VISUAL_TOKENS, PRUNINGS
 
 SPECULATION, PARALLEL = "Speculation", "Parallel prefill"
-"""Heads of these settings."""
 
 MOST_NODES = 256
 """Of a draft tree."""
@@ -27,10 +26,6 @@ _NOBODY_DRAFTS = "Only speculative modes draft."
 
 def _where_drafted(here: Situation) -> str:
     return "" if here.described.drafts else _NOBODY_DRAFTS
-
-
-def _where_mapped(here: Situation) -> str:
-    return "" if here.described.is_paired else _NOBODY_DRAFTS
 
 
 def _where_parallel(here: Situation) -> str:
@@ -124,7 +119,7 @@ class SpeculationSettings(Plain):
         SPECULATION,
         has_control=False,
         metavar="ADAPTER",
-        idle=_where_mapped,
+        idle=lambda here: "" if here.described.is_paired else _NOBODY_DRAFTS,
         label=lambda value, _: adapter_name(value),
         text=lambda value, _: adapter_name(value) or "none",
         axis=lambda value, _: adapter_name(value),

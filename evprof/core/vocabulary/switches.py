@@ -10,7 +10,6 @@ from evprof.core.vocabulary.inputs import of_eventgpt
 from evprof.core.vocabulary.setting import LOSSY, ROUNDED, Range, Situation, setting
 
 LANGUAGE_MODEL, VISION = "Language model", "Vision"
-"""Heads of these settings."""
 
 PRUNINGS = ("attention", "similarity", "random")
 """By what visual tokens are kept; `random` is the control for the others."""

@@ -69,7 +69,6 @@ class ReportData:
         return configuration_names(self.columns)
 
     def name(self, column: Configuration) -> str:
-        """The configuration's name in this report."""
         names = self.once("names", lambda: dict(zip(map(id, self.columns), self.names, strict=True)))
         return names[id(column)]
 
@@ -98,7 +97,6 @@ class ReportData:
         return self.once((id(column), reading.name, "summary"), summarized)
 
     def cell(self, column: Configuration, reading: ReportReading) -> Cell:
-        """The figure as a cell."""
         return figure_cell(self.summary(column, reading), reading.unit, reading.badge(badge_of(column.runs)))
 
     def table(

@@ -52,7 +52,6 @@ SECTIONS = (answers, comparisons, environment, limits, memory, models, speculati
 
 
 def _kinds(run: RunLog) -> tuple[str, str]:
-    """The mode of a run and the kind of its drafter."""
     return run.info.mode, run.info.speculation.kind if run.info.speculation else ""
 
 
@@ -166,10 +165,12 @@ NO_PARTS = {"gpu", "pair", "samples", "scenes", "shows", "speed", "value", "verd
 
 @dataclass(frozen=True)
 class Item:
-    """`place` is its heading in the document. `shows` names its blocks, `needs` what its whole answer needs, `beyond` a
-    part that no session can hold, `measured` the command that measures it, `parts` the parts of the suite `documents`.
+    """`number` is such as "002.7", `place` its heading in the document. `shows` names its blocks, `needs` what its
+    whole answer needs, `beyond` a part that no session can hold, `measured` the command that measures it, `parts` the
+    parts of the suite `documents`.
     """
 
+    number: str
     document: str
     kind: str
     place: str
@@ -182,7 +183,6 @@ class Item:
 
     @property
     def phrases(self) -> list[str]:
-        """The needs in words."""
         return [_phrase(need) for need in self.needs]
 
 
@@ -197,31 +197,21 @@ def _phrase(need: str) -> str:
     return {**NEEDS, **RUN_NEEDS}[kind][0].format(argument)
 
 
-def _item(document: str, entry: dict[str, Any]) -> Item:
-    known: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-    return Item(document, **known)
-
-
 _LIST = tomllib.loads((Path(__file__).with_suffix(".toml")).read_text(encoding="utf-8"))["documents"]
 
 TITLES: dict[str, str] = {document: entry["title"] for document, entry in _LIST.items()}
-"""The subject of each document."""
 
-ITEMS = tuple(_item(document, item) for document, entry in _LIST.items() for item in entry["items"])
-"""All items in the documents' order."""
-
-
-def numbered(document: str) -> list[tuple[str, Item]]:
-    """The items of a document with their numbers: "002.7"."""
-    own = [item for item in ITEMS if item.document == document]
-    return [(f"{document}.{place}", item) for place, item in enumerate(own, start=1)]
+ITEMS = tuple(
+    Item(f"{document}.{place}", document, **{key: tuple(v) if isinstance(v, list) else v for key, v in item.items()})
+    for document, entry in _LIST.items()
+    for place, item in enumerate(entry["items"], start=1)
+)
 
 
 @dataclass(frozen=True)
 class AnsweredItem:
     """An item as these sessions answer it; `reason` says what is missing, `blocks` may stand at another item."""
 
-    number: str
     item: Item
     mark: str
     reason: str
@@ -231,7 +221,7 @@ class AnsweredItem:
     @property
     def heading(self) -> str:
         """ "✔ 002.2 Results Summary"."""
-        return f"{self.mark} {self.number} {self.item.place}"
+        return f"{self.mark} {self.item.number} {self.item.place}"
 
 
 def document_sections(data: ReportData) -> tuple[Section, ...]:
@@ -246,7 +236,7 @@ def answered(data: ReportData) -> list[AnsweredItem]:
     parts: dict[tuple[str, ...], ReportData] = {}
     firsts: dict[tuple[object, ...], AnsweredItem] = {}
     known = []
-    for number, item in (pair for document in TITLES for pair in numbered(document)):
+    for item in ITEMS:
         own = parts.setdefault(item.parts, part_of(data, item.parts))
         key = (item.parts, item.shows, item.document if item.shows == (CLAIMS,) else "")
         first = firsts.get(key)
@@ -254,7 +244,7 @@ def answered(data: ReportData) -> list[AnsweredItem]:
         mark, reason = _mark(item, own, blocks)
         is_first = first is None and mark != NONE
         stands_at = first if mark != NONE else None
-        known.append(AnsweredItem(number, item, mark, reason, blocks if is_first else (), stands_at))
+        known.append(AnsweredItem(item, mark, reason, blocks if is_first else (), stands_at))
         if is_first:
             firsts[key] = known[-1]
     return known
@@ -283,7 +273,6 @@ def part_of(data: ReportData, parts: tuple[str, ...]) -> ReportData:
 
 
 def _mark(item: Item, data: ReportData, blocks: Sequence[Block]) -> tuple[str, str]:
-    """The mark of an item, and what is missing."""
     asked = [need.replace("claim:", "quantity:") for need in item.needs if need.startswith("claim:")]
     met = {need for need in (*item.needs, *asked) if blocks and _holds(need, data, blocks)}
     missing = [_phrase(need) for need in item.needs if need not in met] + ([item.beyond] if item.beyond else [])
@@ -310,7 +299,7 @@ def _summary(known: Sequence[AnsweredItem]) -> Section:
 
     rows = [row(name, title, (one for one in known if one.item.document == name)) for name, title in TITLES.items()]
     rows.append(row("all", "", known))
-    open_items = [row_of(one.number, one.mark, one.item.place, one.reason) for one in known if one.mark != FULL]
+    open_items = [row_of(one.item.number, one.mark, one.item.place, one.reason) for one in known if one.mark != FULL]
     blocks: list[Block] = [
         Paragraph(
             f"{FULL} answered here, {PARTLY} in part, {NONE} not, by what the sessions hold; every table, figure, plan "

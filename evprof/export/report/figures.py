@@ -49,29 +49,26 @@ def ms_cell(
     return number_cell(value, "ms" if has_unit else "", badge, **said)
 
 
-def rate_cell(value: float | Summary | None, unit: str = "tok/s", badge: Badge = Badge.DERIVED) -> Cell:
-    """Something per second."""
-    return number_cell(value, unit, badge)
+def rate_cell(value: float | Summary | None, unit: str = "tok/s") -> Cell:
+    return number_cell(value, unit, Badge.DERIVED)
 
 
-def count_cell(
-    value: float | Summary | None, unit: str = "", badge: Badge = Badge.MEASURED, *, tone: str = "", note: str = ""
-) -> Cell:
+def count_cell(value: float | Summary | None, unit: str = "", badge: Badge = Badge.MEASURED, *, tone: str = "") -> Cell:
     """A count: whole numbers whole, `4,643`; a mean of counts with its spread."""
     if value is None:
-        return nothing_measured(note)
+        return nothing_measured()
     if not isinstance(value, int | float):
         # Counts that never differ are one count, not a mean with a spread of zero.
         if value.minimum != value.maximum:
-            return number_cell(value, unit, badge, tone=tone, note=note)
+            return number_cell(value, unit, badge, tone=tone)
         value = value.mean
-    return Cell(f"{count_text(value)} {unit}".rstrip(), badge, tone, note)
+    return Cell(f"{count_text(value)} {unit}".rstrip(), badge, tone)
 
 
-def rows_cell(count: int | None, *, tone: str = "", note: str = "") -> Cell:
+def rows_cell(count: int | None) -> Cell:
     """How many runs, samples or rows stand behind figures: counted in the report's own data, so neither measured nor
     imported, and without a badge."""
-    return nothing_measured(note) if count is None else Cell(count_text(count), None, tone, note)
+    return nothing_measured() if count is None else Cell(count_text(count))
 
 
 def bytes_cell(value: float | Summary | None, badge: Badge = Badge.MEASURED, *, note: str = "") -> Cell:
@@ -94,18 +91,12 @@ def share_cell(value: float | None, badge: Badge = Badge.DERIVED, *, note: str =
     return nothing_measured(note) if value is None else Cell(share_text(value), badge, note=note)
 
 
-def ratio_cell(
-    value: float | None,
-    interval: Sequence[float] | None = None,
-    *,
-    badge: Badge = Badge.DERIVED,
-    note: str = "",
-) -> Cell:
+def ratio_cell(value: float | None, interval: Sequence[float] | None = None, *, badge: Badge = Badge.DERIVED) -> Cell:
     """A ratio to a baseline, `8.59× [8.51, 8.66]`, with its 95 % interval where there is one."""
     if value is None:
         return not_available()
     text = f"{ratio_text(value)}{'' if interval is None else f' {interval_text(interval)}'}"
-    return Cell(text, badge, note=note)
+    return Cell(text, badge)
 
 
 def verdict_cell(found: Verdict | None, *, lower_is_better: bool | None = None) -> Cell:
@@ -197,19 +188,11 @@ def interval_decimals(interval: Sequence[float]) -> int:
     return decimals
 
 
-def interval_cell(
-    interval: Sequence[float] | None,
-    unit: str = "ms",
-    badge: Badge = Badge.DERIVED,
-    *,
-    note: str = "",
-    has_unit: bool = True,
-) -> Cell:
-    """A 95 % interval, or n/a with the reason as `note`. `has_unit` False where the head of the column says it."""
+def interval_cell(interval: Sequence[float] | None, note: str) -> Cell:
+    """A 95 % interval in ms, which the head of the column says, or n/a with the reason as `note`."""
     if interval is None:
         return Cell(NOT_AVAILABLE, tone="dim", note=note)
-    text = interval_text(interval, unit)
-    return Cell(text if has_unit else text.removesuffix(f" {unit}"), badge, note=note)
+    return Cell(interval_text(interval, "ms").removesuffix(" ms"), Badge.DERIVED, note=note)
 
 
 def _decimals_of(value: float) -> int:

@@ -39,7 +39,6 @@ class ConfigurationPair:
 
     @property
     def runs(self) -> tuple[RunLog, ...]:
-        """The runs of both."""
         return (*self.base.runs, *self.other.runs)
 
 
@@ -125,7 +124,6 @@ def ceiling_in(data: ReportData, run: RunLog) -> DeviceCeiling | None:
 
 
 def evidence_of(data: ReportData) -> Evidence:
-    """What judges the claims."""
     return data.once(
         ("evidence", data.columns),
         lambda: Evidence(

@@ -100,8 +100,6 @@ class Heading:
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list of sentences."""
-
     items: tuple[str, ...]
 
 

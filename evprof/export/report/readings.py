@@ -43,7 +43,6 @@ def figure(key: str, basis: str = END_TO_END) -> ReportReading:
 
 
 def total(basis: str) -> ReportReading:
-    """The total on a basis, ms."""
     return figure("total_ms", basis)
 
 

@@ -73,7 +73,6 @@ class _Section:
         return self.notes.setdefault(text, len(self.notes) + 1)
 
     def next_name(self) -> str:
-        """A name for one more table or picture."""
         self._number += 1
         return f"{self.anchor}--{self._number}"
 

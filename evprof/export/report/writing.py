@@ -50,7 +50,6 @@ SECTIONS: tuple[SectionOf, ...] = (
     imported.section,
     environment.section,
 )
-"""The sections in reading order."""
 
 BESIDE_DOCUMENTS: tuple[SectionOf, ...] = (answers.section, imported.section, environment.section)
 """The sections after the five documents in a report of their order."""
@@ -145,7 +144,6 @@ def summary_of(data: ReportData) -> str:
 
 
 def facts_of(data: ReportData) -> tuple[tuple[str, str], ...]:
-    """Names and texts for the head; only what is known."""
     suites = _suites(data)
     planned = sum(count for suite in suites if isinstance(count := suite.get("planned_runs"), int))
     # Of sessions among which only some are suites, no plan covers the whole.

@@ -107,13 +107,7 @@ class Rectified(EventRecording):
         details: dict[str, str | int | float] = {**info.details, "rectified_by": self._map.path}
         if info.events is not None:
             details["events_in_file"] = info.events
-        return replace(
-            info,
-            events=None,
-            width=self._map.width,
-            height=self._map.height,
-            details=details,
-        )
+        return replace(info, events=None, width=self._map.width, height=self._map.height, details=details)
 
     @property
     def bytes_read(self) -> int:

@@ -115,7 +115,6 @@ def sniffed(head: bytes, tail: bytes | None, source: str) -> TextLayout:
 
 
 def tokens_of(line: bytes, delimiter: bytes) -> Tokens:
-    """The tokens of a line, without blanks around them."""
     return [token.strip() for token in line.split(delimiter)] if delimiter else line.split()
 
 

@@ -112,9 +112,6 @@ def _timed(preview: Preview, answers: list[Answer]) -> list[Answer]:
     return kept
 
 
-# One event frame against eight video frames
-
-
 def _is_one_versus_eight(table: Table, preview: Preview) -> bool:
     places = [(side, "samples") for side in _NESTED if (side, "samples") in preview.counts]
     has_times = any("s4_time" in preview.first_row(place) for place in places)
@@ -149,9 +146,6 @@ def _decode_steps(preview: Preview, side: str) -> int | None:
     stats = mapping(mapping(preview.head.get(side)).get("stats"))
     steps = (finite(stats.get("decode_throughput")) or 0.0) * (finite(stats.get("s5_time_avg")) or 0.0)
     return round(steps) if 0.5 < steps < 100_000 and abs(steps - round(steps)) < 0.02 else None
-
-
-# Five stages
 
 
 _FRAME_PATCHES = 256
@@ -216,9 +210,6 @@ def _pooled(row: LegacyRow) -> LegacyRow:
     """EventGPT's row with the lengths of a prompt of one pooled frame: its mean and the spatial means."""
     length = int(row.figures.get("published_prefill_length", 0))
     return replace(row, lengths=prompt_lengths(length, [EVENTGPT_PATCHES], shared=1))
-
-
-# Four stages
 
 
 _IMAGE_ID, _ASSISTANT = 32000, (9047, 13566, 29901)
@@ -323,9 +314,6 @@ def _with_paths(row: LegacyRow, check: RowCheck, raw: Table) -> LegacyRow:
     )
 
 
-# Parallel prefill
-
-
 def _is_prefill_rows(table: Table, preview: Preview) -> bool:
     """By the keys of its rows: nested, flat with EventGPT's vision apart, or flat; or by errors without a row."""
     first = preview.first_row(_RESULTS)
@@ -364,9 +352,6 @@ def _matched(row: LegacyRow, check: RowCheck, raw: Table, preview: Preview, tabl
         check.tell("the answer is empty")
         row = replace(row, error="the answer is empty", token_ids=(), output_tokens=None)
     return replace(row, figures=figures)
-
-
-# Speculative decoding
 
 
 def _speculative(row: LegacyRow, intervals: list[Interval], figures: dict[str, float]) -> LegacyRow:

@@ -32,24 +32,10 @@ def _answers(preview: Preview, table: Table) -> Reading | None:
 
 FAMILIES = (
     *(Family(table["name"], partial(_answers, table=table)) for table in families()),
-    Family(
-        "vLLM serving benchmark",
-        partial(servers.serving, program=servers.VLLM),
-    ),
-    Family(
-        "SGLang serving benchmark",
-        partial(servers.serving, program=servers.SGLANG),
-    ),
-    Family(
-        "SGLang one batch",
-        servers.batches,
-        documents_are_rows=True,
-    ),
-    Family(
-        "AIPerf records",
-        servers.records,
-        documents_are_rows=True,
-    ),
+    Family("vLLM serving benchmark", partial(servers.serving, program=servers.VLLM)),
+    Family("SGLang serving benchmark", partial(servers.serving, program=servers.SGLANG)),
+    Family("SGLang one batch", servers.batches, documents_are_rows=True),
+    Family("AIPerf records", servers.records, documents_are_rows=True),
 )
 """In order of precedence."""
 

@@ -100,9 +100,6 @@ class LegacyRow:
     started_at: str | None = None
 
 
-# Models
-
-
 _MODELS = {
     "": ("", "", "", 0),
     "eventgpt": ("EventGPT-7b", "EventChat_llama", "bfloat16", 7_079_684_096),
@@ -145,9 +142,6 @@ def prompt_lengths(length: int | None, per_frame: list[int], shared: int = 0) ->
     """
     visual = sum(per_frame) + shared
     return LengthFacts(length, 0, length - visual, visual, per_frame) if length and length >= visual else None
-
-
-# Findings
 
 
 class FileProblems:
@@ -298,9 +292,6 @@ class RowCheck:
         if count is not None and ids and count != len(ids):
             self.tell("the number of tokens is not that of the token ids")
         return len(ids) or count
-
-
-# Values
 
 
 def finite(value: object) -> float | None:

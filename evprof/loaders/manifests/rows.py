@@ -106,9 +106,6 @@ def first_row(head: bytes, form: str) -> dict[str, Any] | None:
     return None
 
 
-# CSV
-
-
 def _csv_rows(path: Path, file: BinaryIO) -> Iterator[dict[str, str]]:
     with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
         number = 0
@@ -141,9 +138,6 @@ def _delimiter(line: str) -> str:
 
 def _cells(line: str, delimiter: str) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
-
-
-# JSON
 
 
 def _json_rows(path: Path, file: BinaryIO) -> Iterator[object]:

@@ -183,8 +183,6 @@ class SampleReading:
             samples.append(replace(sample, prompt=prompt, name=later, reference=answer, expected=task))
         return samples
 
-    # Names
-
     def _name(self, row: _Row, sample: Sample) -> str:
         """The row's name, else the path of its file; of several clips also their start."""
         given = row.cells.get("name")
@@ -208,8 +206,6 @@ class SampleReading:
             self._next_number[name] += 1
         self._next_number[numbered] = 2
         return numbered
-
-    # Files
 
     def _halves(self, number: int, halves: Mapping[str, tuple[str, str | None]]) -> Sample:
         """The sample of its halves: what the row names, and the path if it exists. A missing half is reported."""
@@ -314,9 +310,6 @@ def _stems(row: _Row, *keys: str) -> list[str]:
     """Names of the clip in an entry, without their endings: "drive/000001"."""
     names = (row.path(key).rstrip("/") for key in keys)
     return [re.sub(r"\.(npy|npz|mp4)$", "", name, flags=re.IGNORECASE) for name in names if name]
-
-
-# Questions
 
 
 def _questions_of(row: _Row) -> list[Question]:

@@ -13,12 +13,12 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
 from evprof.core.budget import Budget
+from evprof.core.protocols import Closing
 from evprof.core.rows.trace_columns import NONE, TraceDevice, TraceHead
 from evprof.loaders.paths import raw_file
 
@@ -164,7 +164,7 @@ RATIO = 50
 _SPARE_BYTES = 16 << 20
 
 
-class TraceBytes:
+class TraceBytes(Closing):
     """A trace's file, to be read once. `text_bytes` were made of it so far.
 
     `failure` describes damage of the packing, "" while it is whole. Raises UserError for what unpacks without end.
@@ -180,12 +180,7 @@ class TraceBytes:
         self._unpacked = gzip.GzipFile(fileobj=self._raw, mode="rb") if is_packed else None
         self._budget = Budget(str(path), self.file_bytes, RATIO, _SPARE_BYTES)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._raw.close()
 
     @property

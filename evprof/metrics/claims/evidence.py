@@ -55,7 +55,6 @@ class Evidence:
     ceilings: Sequence[DeviceCeiling] = ()
 
     def beside(self, column: Configuration) -> RunPool:
-        """The runs of a configuration's session."""
         return self._pools[column.session]
 
     @cached_property
@@ -137,7 +136,6 @@ _WORDS = _Words()
 
 
 def compared(figure: Verdict, /, *parts: str, columns: tuple[Configuration, ...], **words: Any) -> Measured:
-    """The ratio of a comparison."""
     words |= {"ratio": figure.ratio, "interval": figure.interval}
     return Measured(words, columns, figure.interval, parts, figure.reason)
 

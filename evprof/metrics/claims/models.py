@@ -294,9 +294,7 @@ def _claim(entry: dict[str, Any]) -> Claim:
 
 
 CLAIMS = tuple(map(_claim, LIST["claims"]))
-"""All claims in the documents' order."""
 
 
 def answer_claims(evidence: Evidence) -> list[Finding]:
-    """The finding of every claim."""
     return [judge(claim, evidence) for claim in CLAIMS]

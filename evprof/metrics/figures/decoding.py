@@ -87,7 +87,6 @@ def _answer_ids(run: RunLog) -> list[int | None]:
 
 @kept()
 def answer_length(run: RunLog) -> int:
-    """How many tokens of the answer were recorded."""
     return run.answer_extent.length
 
 

@@ -44,7 +44,6 @@ class DeviceEnergy:
     resolution_ms: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {**vars(self), "stages": dict(self.stages)}
 
 
@@ -62,11 +61,11 @@ def computing_devices(run: RunLog) -> tuple[str, ...]:
 
 def device_energies(run: RunLog) -> dict[str, DeviceEnergy]:
     """Every sampled device's energy from the run's zero to its end; empty until both are known."""
-    start, end = run.info.start_ns, run.info.end_ns
-    if start is None or end is None:
+    whole = _whole(run)
+    if whole is None:
         return {}
-    parts = _stage_parts(run, (start, end))
-    return {name: _energy_of(_in_order(records), parts, (start, end)) for name, records in run.power.items()}
+    parts = _stage_parts(run, whole)
+    return {name: _energy_of(_in_order(records), parts, whole) for name, records in run.power.items()}
 
 
 def energy_j(run: RunLog, basis: str = stages.END_TO_END) -> float | None:
@@ -262,8 +261,8 @@ def throttle_sentence(run: RunLog) -> str | None:
 def slowed_samples(records: Sequence[PowerRecord]) -> list[tuple[PowerRecord, list[str]]]:
     """Samples of one GPU in which it was slowed down, with the doubtful reasons it gave: none where only its clock
     dropped."""
-    highest = _highest_mhz(records)
-    told = [(record, _reasons(record)) for record in records]
+    highest = max(_busy_mhz(records), default=None)
+    told = [(record, _doubtful(record.throttle_bits)) for record in records]
     return [(record, reasons) for record, reasons in told if reasons or _dropped(record, highest)]
 
 
@@ -283,7 +282,7 @@ def _tells(records: Sequence[PowerRecord]) -> bool:
 
 
 def _state(records: Sequence[PowerRecord]) -> dict[str, Any]:
-    busy = [record.sm_mhz for record in records if record.sm_mhz >= 0 and _is_busy(record)]
+    busy = _busy_mhz(records)
     slowed = slowed_samples(records)
     reasons = dict.fromkeys(name for _, names in slowed for name in names)
     hot = [record.temperature_c for record in records if record.temperature_c >= 0]
@@ -296,12 +295,8 @@ def _state(records: Sequence[PowerRecord]) -> dict[str, Any]:
     }
 
 
-def _highest_mhz(records: Sequence[PowerRecord]) -> int | None:
-    return max((record.sm_mhz for record in records if record.sm_mhz >= 0 and _is_busy(record)), default=None)
-
-
-def _reasons(record: PowerRecord) -> list[str]:
-    return _doubtful(record.throttle_bits)
+def _busy_mhz(records: Sequence[PowerRecord]) -> list[int]:
+    return [record.sm_mhz for record in records if record.sm_mhz >= 0 and _is_busy(record)]
 
 
 @cache

@@ -37,7 +37,6 @@ class StagePartition(NamedTuple):
 
 
 def shape_of(run: RunLog) -> StagePartition:
-    """The shape of a run."""
     blocks, doubled = _shape_of(run)
     return _shape(tuple(map(tuple, blocks)), tuple((stage, tuple(others)) for stage, others in doubled))
 

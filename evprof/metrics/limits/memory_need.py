@@ -38,7 +38,7 @@ def weight_bytes(kind: str | None, rows: int, columns: int, itemsize: int) -> in
         case None:
             return rows * columns * itemsize
         case "int8":
-            return rows * (_up_to(columns, 16) + _ROW_SCALE_BYTES)
+            return rows * (-(-columns // 16) * 16 + _ROW_SCALE_BYTES)
         case "fp8":
             return rows * (columns + _ROW_SCALE_BYTES)
         case "int4":
@@ -67,10 +67,6 @@ def cached_bytes(kind: str, elements: int, itemsize: int) -> float:
             return elements * (0.5 + 2 * itemsize / GROUP)
         case _:
             raise ValueError(f"unknown kind of cache: {kind}")
-
-
-def _up_to(count: int, multiple: int) -> int:
-    return -(-count // multiple) * multiple
 
 
 CUDA_WORKSPACE_BYTES = 512 << 20

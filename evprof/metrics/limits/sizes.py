@@ -21,14 +21,7 @@ VICUNA_7B = TextShape(
 """The language model of every family's 7B model, but for up to 64 rows of the vocabulary."""
 
 QWEN2_1_5B = TextShape(
-    layers=28,
-    hidden=1536,
-    intermediate=8960,
-    heads=12,
-    kv_heads=2,
-    head_dim=128,
-    vocabulary=151_936,
-    is_tied=True,
+    layers=28, hidden=1536, intermediate=8960, heads=12, kv_heads=2, head_dim=128, vocabulary=151_936, is_tied=True
 )
 """EventGPT-Plus' language model, Qwen2.5-1.5B, without its biases (57,344 numbers)."""
 

@@ -18,12 +18,7 @@ from evprof.metrics.figures.decoding import answer_length, decode_ms_per_token, 
 from evprof.metrics.figures.partition import measured_ms, shape_of
 from evprof.metrics.figures.stages import END_TO_END, WITHOUT_LOAD, total_ms
 from evprof.metrics.speculation import break_even
-from evprof.metrics.speculation.break_even import (
-    AnswerPace,
-    Chance,
-    RoundCosts,
-    answer_ms,
-)
+from evprof.metrics.speculation.break_even import AnswerPace, Chance, RoundCosts, answer_ms
 from evprof.metrics.speculation.clinic import per_position
 from evprof.metrics.speculation.outcome import (
     AcceptanceCeiling,

@@ -12,9 +12,10 @@ from typing import Any
 
 from evprof.core.errors import UserError
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.families import EVENTS, VIDEO
 from evprof.loaders.pictures.frame_folder import is_frame_set
 from evprof.loaders.writers.frames import TIMES
-from evprof.run.conversion.task import EVENTS, FRAMES, MP4, VIDEO, ConversionRecipe, Task, Written
+from evprof.run.conversion.task import FRAMES, MP4, ConversionRecipe, Task, Written
 
 LONGEST_BYTES = 96
 _TAKEN = ("manifest.csv", "conversion.jsonl", "conversion.lock")

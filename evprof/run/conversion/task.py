@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from evprof.core.errors import Cancelled, UsageError, UserError
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
+from evprof.core.vocabulary.families import EVENTS, VIDEO
 
 EVENT_TARGETS = ("npy", "npz", "h5", "raw")
 FRAMES, MP4 = "frames", "mp4"
@@ -38,9 +39,6 @@ SUFFIXES: dict[str, str] = {
 """What a file's name asks for."""
 
 LARGEST_SIDE = 16_384
-
-EVENTS, VIDEO = "events", "video"
-"""The halves of a sample."""
 
 _EVENT_FILES, _PICTURES = frozenset(EVENT_TARGETS), frozenset({FRAMES, MP4})
 

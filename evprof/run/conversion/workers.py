@@ -19,9 +19,10 @@ from typing import Any
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.files.whole_file import part_of
+from evprof.core.vocabulary.families import EVENTS, VIDEO
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.frames import is_ours
-from evprof.run.conversion.task import EVENTS, FRAMES, MP4, VIDEO, Step, Task, Written
+from evprof.run.conversion.task import FRAMES, MP4, Step, Task, Written
 from evprof.run.places.ray_places import anywhere, check_seen
 
 _FULL = frozenset({errno.ENOSPC, errno.EROFS, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})

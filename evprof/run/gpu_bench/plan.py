@@ -11,7 +11,6 @@ from typing import Any
 from evprof.run.benches.choice import chosen
 
 DONE, FAILED, OUT_OF_TIME, STOPPED = "done", "failed", "out of time", "stopped"
-"""The statuses of a section."""
 
 MOST_S = 540
 """Seconds that all sections may take together, with the start of their processes."""

@@ -109,9 +109,7 @@ class ListeningChannel:
 
 
 def make_channel() -> InheritedChannel | ListeningChannel:
-    if sys.platform == "win32":
-        return ListeningChannel()
-    return InheritedChannel()
+    return ListeningChannel() if sys.platform == "win32" else InheritedChannel()
 
 
 def connect_to_host(environment: MutableMapping[str, str] = os.environ) -> Wire:

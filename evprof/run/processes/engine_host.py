@@ -301,8 +301,6 @@ def _with_environment(message: EngineChanged, before: EngineChanged) -> EngineCh
     return EngineChanged(message.state, message.sentence, message.pid, before.environment)
 
 
-# One engine process.
-
 TAIL_BYTES = 16_384
 
 LEFTOVER_PATIENCE_S = 0.5

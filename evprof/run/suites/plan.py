@@ -73,8 +73,7 @@ class SuiteRow:
     @property
     def warms_by_sample(self) -> bool:
         """Whether every sample wants a warm-up of its own: what is kept from one run to the next is per picture."""
-        switches = self.cell.settings.switches
-        return switches.vision_cache != "off"
+        return self.cell.settings.switches.vision_cache != "off"
 
     def request(self, warmup: int) -> RunRequest:
         request = self.cell.request(self.sample)

@@ -42,8 +42,6 @@ MOST_LOSSES = 3
 
 
 class SuiteWatcher(Protocol):
-    """Who is told how a suite goes."""
-
     def begin(self, row: SuiteRow, warmup: int) -> None:
         """A row is measured next, after the warm-ups of so many rows of its turn."""
 

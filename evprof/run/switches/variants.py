@@ -128,10 +128,6 @@ QUANTIZATION = Expectation(1.5, 2.0)
 """Document 004, "Possible Stage 4 optimizations"; a reduction by a tenth is a factor of 1 / 0.9."""
 
 
-def half_of_layers(basis: Basis) -> int:
-    return max(1, basis.facts.layers // 2)
-
-
 def quarter_of_prompt(basis: Basis) -> int:
     """A prefill chunk of about a quarter of the prompt: a power of two, at least 16."""
     chunk = 16
@@ -165,7 +161,7 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     Variant("step", "fused", ("decode",), _switch(step="fused", attention="auto"), against="eager"),
     Variant("prefill-chunk", "", ("prefill",), _switch(prefill_chunk=quarter_of_prompt), against="all at once"),
-    Variant("early-exit", "", ("decode",), _switch(early_exit=half_of_layers)),
+    Variant("early-exit", "", ("decode",), _switch(early_exit=lambda basis: max(1, basis.facts.layers // 2))),
     Variant("vision-cache", "memory hit", ("vision",), _switch(vision_cache="memory")),
     Variant("prefetch", "warm", ("load",), _switch(prefetch="warm"), _switch(prefetch="cold"), "cold"),
     *(

@@ -116,7 +116,6 @@ _MODELS = (
 )
 
 _KINDS = tuple((kind.key, f"{kind.word}: {kind.sentence}") for kind in KINDS.values() if kind.sizes)
-"""What can be trained."""
 
 FORMS = (
     WorkForm(
@@ -168,14 +167,7 @@ FORMS = (
         ("adapter", "train"),
         "Trains a drafter on collected examples.",
         (
-            WorkField(
-                "data",
-                "",
-                "Examples",
-                "The folder of collected examples.",
-                FOLDER,
-                comes_from=COLLECT,
-            ),
+            WorkField("data", "", "Examples", "The folder of collected examples.", FOLDER, comes_from=COLLECT),
             WorkField("kind", "--kind", "Kind", choices=_KINDS),
             _OUTPUT,
             _MORE,
@@ -195,7 +187,6 @@ FORMS = (
         ),
     ),
 )
-"""In menu order."""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,6 @@ def answer_of(run: RunLog) -> str | None:
 
 
 def words_of(run: RunLog) -> int | None:
-    """Words of the answer."""
     return scores.word_count(answer_of(run))
 
 
@@ -294,13 +293,11 @@ def claims(data: ReportData) -> Section:
 
 
 def claims_of(data: ReportData, document: str) -> list[Block]:
-    """The verdicts on the claims of one document."""
     answers = [answer for answer in findings(data) if answer.claim.document == document]
     return [_claims_table(answers, data)] if answers else []
 
 
 def findings(data: ReportData) -> list[Finding]:
-    """All claims with their findings."""
     return data.once("claims", partial(answer_claims, evidence_of(data)))
 
 

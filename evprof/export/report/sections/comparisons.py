@@ -15,10 +15,7 @@ from evprof.export.report.data import ReportData, badge_of
 from evprof.export.report.pairs import MOST_PAIRS, ConfigurationPair, difference_in, listed, model_pairs, pairs_of
 from evprof.export.report.parts import Badge, Block, Cell, Paragraph, Section, Table
 from evprof.metrics.arithmetic.statistics import summarize
-from evprof.metrics.comparison.differences import (
-    Difference,
-    part_reader,
-)
+from evprof.metrics.comparison.differences import Difference, part_reader
 from evprof.metrics.comparison.rows import TOTAL, comparison_rows
 from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
@@ -42,7 +39,6 @@ MOST_ROWS = 40
 
 
 def section(data: ReportData) -> Section:
-    """Every comparison of two configurations."""
     blocks = [
         *doc.headed("Both models side by side", both_models(data)),
         *doc.headed("What each stage contributes to the difference", contributions(data)),
@@ -124,7 +120,7 @@ def _parts_of(pair: ConfigurationPair, data: ReportData) -> list[Block]:
         doc.row_of(
             title,
             fmt.ms_cell(delta_ms, Badge.DERIVED, has_unit=False),
-            fmt.interval_cell(ends, has_unit=False, note=total.reason if total else ""),
+            fmt.interval_cell(ends, total.reason if total else ""),
             fmt.share_cell(share),
         )
         for title, delta_ms, ends, share in listed

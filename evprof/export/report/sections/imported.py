@@ -21,7 +21,6 @@ _COUNTS = {"rows": "rows", "runs": "runs", "failed": "failed", "warmups": "warm-
 
 
 def section(data: ReportData) -> Section:
-    """One part per imported file."""
     files = [file for source in data.sources for file in published_files(source.runs, source.facts.get("imports"))]
     missing = "no result file was imported (evprof import FILE.json -o S.evprof)."
     return doc.section_of(

@@ -44,7 +44,6 @@ _GIGA, _TERA = 1e9, 1e12
 
 
 def section(data: ReportData) -> Section:
-    """Formulas beside measurements."""
     fit, assumed = doc.headed("How many samples fit at once", capacity(data)), doc.headed("What if", what_if(data))
     blocks = [*theory(data), *fit, *assumed]
     missing = "Runs that say how long prompts were, of models whose shape a suite noted."
@@ -147,7 +146,6 @@ StageWork = tuple[Configuration, Work, DeviceCeiling | None]
 
 
 def _roofline(data: ReportData) -> list[Block]:
-    """All stages whose work is known, in a table, and the plot."""
     works = [
         (column, work, ceiling_in(data, column.runs[0]))
         for column in data.columns
@@ -238,7 +236,6 @@ def _roofline_plot(works: Sequence[StageWork]) -> ReportPlot:
 
 
 def capacity(data: ReportData) -> list[Block]:
-    """Measured caches against a 24 GB card."""
 
     def cache(column: Configuration) -> float:
         return mean_of(column, measured_bytes) or 0.0

@@ -32,14 +32,6 @@ from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.session.facts import read_batches
 
 
-def _weights(run: RunLog) -> float | None:
-    return _of_all([model.weight_bytes for model in run.info.models.values()])
-
-
-def _caches(run: RunLog) -> float | None:
-    return _of_all([measured_bytes(run, role) for role in run.info.models or (run.info.role,)])
-
-
 def _of_all(sizes: Sequence[int | None]) -> float | None:
     """The bytes of all models of a run together; None where one of them is not known."""
     known = [size for size in sizes if size is not None]
@@ -47,8 +39,8 @@ def _of_all(sizes: Sequence[int | None]) -> float | None:
 
 
 PEAKS: dict[str, Read] = {
-    "weights": _weights,
-    "KV caches": _caches,
+    "weights": lambda run: _of_all([model.weight_bytes for model in run.info.models.values()]),
+    "KV caches": lambda run: _of_all([measured_bytes(run, role) for role in run.info.models or (run.info.role,)]),
     "peak allocated": partial(remembered_bytes, name="peak_allocated_bytes"),
     "peak reserved": lambda run: run.info.memory.peak_reserved_bytes,
     "peak resident": partial(remembered_bytes, name="peak_rss_bytes"),
@@ -59,13 +51,11 @@ _REST = "unattributed"
 
 
 def section(data: ReportData) -> Section:
-    """Peaks, cache layouts, batches and energy; whatever was measured."""
     blocks = [*peaks(data), *layouts(data), *batches(data), *doc.headed("Energy", energy(data))]
     return doc.section_of("Memory and energy", blocks, "Runs that recorded their memory (imported files rarely do).")
 
 
 def peaks(data: ReportData) -> list[Block]:
-    """Every configuration's peaks beside its dtype."""
     shown = [
         column for column in without_reference(data.columns) if any(values_of(column, read) for read in PEAKS.values())
     ]

@@ -26,12 +26,10 @@ WORDS = {"backbone": "backbone", "vision tower": "vision_tower", "projector": "p
 
 
 def section(data: ReportData) -> Section:
-    """The architectures beside each other, and compression."""
     return doc.section_of("Models", [*architecture(data), *compression(data)], "Runs that name their models.")
 
 
 def architecture(data: ReportData) -> list[Block]:
-    """Backbones, sizes and vision towers beside each other."""
     models: dict[tuple[str, str], tuple[ModelFacts, ModelSizes | None]] = {}
     for run in data.runs:
         model = run.info.models.get(run.info.role)
@@ -100,13 +98,9 @@ def compression(data: ReportData) -> list[Block]:
     return [Table(heads, shown, "Compression of visual features before the language model")] if shown else []
 
 
-def _cache_mib(run: RunLog) -> float | None:
-    return None if (size := measured_bytes(run)) is None else size / MIB
-
-
 GROWING: dict[str, tuple[str, Read]] = {
     "prompt positions": ("positions", input_length),
-    "KV cache": ("MiB", _cache_mib),
+    "KV cache": ("MiB", lambda run: None if (size := measured_bytes(run)) is None else size / MIB),
     "vision": ("ms", lambda run: stage_ms(run, "vision")),
     "prefill": ("ms", lambda run: stage_ms(run, "prefill")),
     "decode per token": ("ms", decode_ms_per_token),

@@ -55,7 +55,6 @@ ALIGNMENT = (
 
 
 def section(data: ReportData) -> Section:
-    """Everything that these runs measured of speculation."""
     parts = {
         "Acceptance": acceptance,
         "Costs, gain and break-even": costs,
@@ -191,7 +190,6 @@ def saved_cell(payoff: Payoff | None) -> Cell:
 
 
 def runs_against(payoff: Payoff | None) -> Cell:
-    """The number of speculative runs, and their baseline."""
     return Cell(f"{len(payoff.runs)} against {payoff.baseline.words}") if payoff else doc.not_available()
 
 

@@ -67,7 +67,6 @@ MOST_READ = 200
 
 
 def overview(data: ReportData) -> Section:
-    """Totals, lengths and rates."""
     total = readings.total(data.basis)
 
     def per_second(column: Configuration) -> Cell:
@@ -110,25 +109,16 @@ def lengths(data: ReportData) -> list[Block]:
 
 
 def inputs(data: ReportData) -> Table:
-    """Model, frames and samples of every configuration."""
-
-    def frames(column: Configuration) -> Cell:
-        return fmt.count_cell(frames_shown(column.runs[0]), badge=badge_of(column.runs))
-
-    def samples(column: Configuration) -> Cell:
-        return fmt.rows_cell(len(column.samples()))
-
     columns: ColumnsOf[Configuration] = [
         ("model", lambda column: column.model),
-        ("frames", frames),
-        ("samples", samples),
+        ("frames", lambda column: fmt.count_cell(frames_shown(column.runs[0]), badge=badge_of(column.runs))),
+        ("samples", lambda column: fmt.rows_cell(len(column.samples()))),
         ("runs", _runs),
     ]
     return data.table(columns, "Inputs", text_columns=2)
 
 
 def section(data: ReportData) -> Section:
-    """The plot, the totals on three bases, the times of every stage, operations and loading."""
     blocks: list[Block] = []
     if any(shape_of(run).blocks for run in data.runs):
         blocks += [_plot(data), _bases(data)]
