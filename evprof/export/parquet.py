@@ -17,6 +17,7 @@ import numpy as np
 from evprof.core.errors import UserError
 from evprof.core.files.whole_file import whole_path
 from evprof.core.installation import how_to_add
+from evprof.core.protocols import Closing
 from evprof.core.records import STREAMS, column_kinds
 from evprof.core.rows.blocks import RowBlock
 from evprof.export.tables import COLUMNS, table_rows
@@ -58,7 +59,7 @@ def write_parquet(sources: Iterable[Source], folder: Path) -> list[Path]:
     return list(places.values())
 
 
-class _StreamFile:
+class _StreamFile(Closing):
     """One stream: the session, and the columns of its records. Rows wait as places in the stream, nothing is copied."""
 
     def __init__(self, arrow: Any, stream: str, path: Path) -> None:
@@ -69,10 +70,7 @@ class _StreamFile:
         self._rows = self._bytes = 0
         self._writer = arrow.parquet.ParquetWriter(path, stream_schema(arrow, stream), compression="zstd")
 
-    def __enter__(self) -> _StreamFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._writer.close()
 
     def take(self, session: str, block: RowBlock) -> None:

@@ -45,7 +45,7 @@ def run_entries(run: RunLog, zero_ns: int, place: TracePlace, left_out: Counter[
     slices = slices_of(run, zero_ns, left_out)
     threads = threads_of(slices)
     drawn = _Drawing(place)
-    moments = [*_instants(run, zero_ns, drawn), *_counters(run, zero_ns, drawn)]
+    moments = [moment for read in (_tokens, _pictures, _counters) for moment in read(run, zero_ns, drawn)]
     shown = [entry for at_ns, entries in moments if at_ns >= 0 for entry in entries]
     left_out[BEFORE_ZERO] += sum(at_ns < 0 for at_ns, _ in moments)
     length_ns = max([0, *(entry.end_ns for entry in slices), *(at_ns for at_ns, _ in moments)])
@@ -220,11 +220,6 @@ def _thread_names(
 
 Moment = tuple[int, tuple[Entry, ...]]
 """The entries of one record and when it is, in ns since the run's zero."""
-
-
-def _instants(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:
-    yield from _tokens(run, zero_ns, drawn)
-    yield from _pictures(run, zero_ns, drawn)
 
 
 def _tokens(run: RunLog, zero_ns: int, drawn: _Drawing) -> Iterator[Moment]:

@@ -210,14 +210,12 @@ class SessionFile:
         return [_info_from(text) for (text,) in texts]
 
     def fact(self, key: str) -> Any:
-        return self._get(FACT_PREFIX + key)
+        query = "SELECT value FROM session WHERE key = ?"
+        row = self._connection.execute(query, (FACT_PREFIX + key,)).fetchone()
+        return json.loads(row[0]) if row else None
 
     def _put(self, key: str, value: object) -> None:
         self._tables.put("session", (key, json.dumps(value, default=str)))
-
-    def _get(self, key: str) -> object:
-        row = self._connection.execute("SELECT value FROM session WHERE key = ?", (key,)).fetchone()
-        return json.loads(row[0]) if row else None
 
     def _put_rows(self, stream: Stream, start: int, stop: int) -> None:
         if stream.name in ROW_STREAMS:

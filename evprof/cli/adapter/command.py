@@ -74,8 +74,7 @@ class AdapterCommand(Command):
             ("train", _TRAIN_TEXT, _add_train_options, _TRAIN),
             ("evaluate", _EVALUATE_TEXT, _add_evaluate_options, _EVALUATE),
         ):
-            entry = add_command(choices, name, text, examples)
-            add_options(entry)
+            add_options(add_command(choices, name, text, examples))
 
     def run(self, options: argparse.Namespace, console: Console) -> int:
         from evprof.cli.adapter.collect import collect

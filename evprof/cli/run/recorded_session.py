@@ -77,7 +77,7 @@ class RunProgress(Progress):
 
     def close(self) -> None:
         self.update()
-        self.__exit__(None, None, None)
+        super().close()
 
     def _show(self, message: Message) -> None:
         match message:

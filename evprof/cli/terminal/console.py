@@ -30,11 +30,6 @@ Cell = str | tuple[str, str]
 """A text, with its style as rich names it."""
 
 
-def printable(text: str) -> str:
-    """`text` with control and direction characters as numbers: names are other people's texts."""
-    return visible(text)
-
-
 class Console:
     """Two streams and how to write to them.
 
@@ -78,14 +73,14 @@ class Console:
 
     def print(self, text: str = "") -> None:
         """One piece of the result, for people. Not for use with --json."""
-        print(printable(text), file=self.output)
+        print(visible(text), file=self.output)
 
     def line(self, *cells: Cell) -> None:
         """One line of the result, with colour on a terminal and without it everywhere else."""
         from rich.text import Text
 
         pieces = [(cell, "") if isinstance(cell, str) else cell for cell in cells]
-        self.render(Text.assemble(*((printable(text), style) for text, style in pieces)))
+        self.render(Text.assemble(*((visible(text), style) for text, style in pieces)))
 
     def wrapped(self, text: str, first: str = "", others: str = "", width: int = SENTENCE_WIDTH) -> None:
         """A text that may be long, its lines indented by `first` and `others`; no name is broken."""
@@ -119,9 +114,9 @@ class Console:
         table = Table(box=None, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False)
         for place, (heading, style) in enumerate(texts[0]):
             side = "left" if place in flushed else "right"
-            table.add_column(Text(printable(heading), style), justify=side, overflow="fold", header_style="")  # type: ignore[arg-type]  # a literal
+            table.add_column(Text(visible(heading), style), justify=side, overflow="fold", header_style="")  # type: ignore[arg-type]  # a literal
         for row in texts[1:]:
-            table.add_row(*(Text(printable(text), style) for text, style in row))
+            table.add_row(*(Text(visible(text), style) for text, style in row))
         self.render(Padding(table, (0, 0, 0, indent)) if indent else table)
 
     def render(self, renderable: RenderableType) -> None:
@@ -167,7 +162,7 @@ class Console:
         with contextlib.suppress(OSError, ValueError):
             self.output.flush()
         with contextlib.suppress(OSError, ValueError):
-            print(printable(text), file=self.errors, flush=True)
+            print(visible(text), file=self.errors, flush=True)
 
 
 _MOST_ENTRIES = 12

@@ -8,10 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from evprof.cli.terminal.console import Console
+from evprof.core.protocols import Closing
 from evprof.core.units import bytes_text
 from evprof.run.processes.interrupts import stop_flag
 from evprof.run.works.work_form import WorkProgress
@@ -19,7 +19,7 @@ from evprof.run.works.work_form import WorkProgress
 REFRESH_S = 0.25
 
 
-class Progress:
+class Progress(Closing):
     """Counts one kind of thing up to a total (None: unknown). A context manager, so that the bar goes away.
 
     Subclasses are listeners of the work. `kept` is what remains after a stop; without a terminal there is a line every
@@ -38,12 +38,7 @@ class Progress:
         self._began = self._shown_at = time.monotonic()
         self._is_stopping = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
 

@@ -33,22 +33,19 @@ def _where_parallel(here: Situation) -> str:
 
 
 def _where_drawn_from_pictures(here: Situation) -> str:
-    if reason := _where_drafted(here):
-        return reason
     drafter = KINDS.get(here.values["drafter"])
-    return "" if drafter is not None and drafter.takes_draft else "This drafter sees no pictures of its own."
+    sees = drafter is not None and drafter.takes_draft
+    return _where_drafted(here) or ("" if sees else "This drafter sees no pictures of its own.")
 
 
 def _where_draft_is_pruned(here: Situation) -> str:
-    if reason := _where_drawn_from_pictures(here):
-        return reason
-    return "" if here.values["draft_keep"] not in (None, 1) else "The draft's tokens are not pruned apart."
+    is_pruned = here.values["draft_keep"] not in (None, 1)
+    return _where_drawn_from_pictures(here) or ("" if is_pruned else "The draft's tokens are not pruned apart.")
 
 
 def _where_a_tree_may_be(here: Situation) -> str:
-    if reason := _where_parallel(here):
-        return reason
-    return "What rides in the last chunk is one line." if here.values["verify"] == "last-chunk" else ""
+    is_one_line = here.values["verify"] == "last-chunk"
+    return _where_parallel(here) or ("What rides in the last chunk is one line." if is_one_line else "")
 
 
 def has_rounds(here: Situation) -> bool:
@@ -65,11 +62,9 @@ def _where_length_counts(here: Situation) -> str:
 
 
 def _where_tree_counts(here: Situation) -> str:
-    if reason := _where_drafted(here):
-        return reason
     drafter = KINDS.get(here.values["drafter"])
     is_tree = drafter is not None and drafter.drafts_trees and not here.described.is_parallel
-    return "" if is_tree else f"Only some drafters draft trees: {TREE_WORDS}."
+    return _where_drafted(here) or ("" if is_tree else f"Only some drafters draft trees: {TREE_WORDS}.")
 
 
 @dataclass(frozen=True)
@@ -151,13 +146,7 @@ class SpeculationSettings(Plain):
         "draft tree",
         "Children of a node by level, such as 3,2,1; of a head also dynamic:NODES:LEVELS, the likeliest paths.",
         SPECULATION,
-        choices=(
-            ("", "chain"),
-            ("2,2,1", "2,2,1"),
-            ("3,2,1", "3,2,1"),
-            ("4,2,1,1", "4,2,1,1"),
-            ("dynamic:24:6", "dynamic:24:6"),
-        ),
+        choices=(("", "chain"), *((tree, tree) for tree in ("2,2,1", "3,2,1", "4,2,1,1", "dynamic:24:6"))),
         is_free=True,
         check=_tree_problem,
         option="draft-tree",

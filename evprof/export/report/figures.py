@@ -25,8 +25,7 @@ NO_SAMPLES = "(n = 0)"
 
 def nothing_measured(note: str = "") -> Cell:
     """The cell for a statistic over no values: "n/a (n = 0)"."""
-    cell = not_available(NO_SAMPLES)
-    return Cell(cell.text, tone=cell.tone, note=note)
+    return replace(not_available(NO_SAMPLES), note=note)
 
 
 def number_cell(

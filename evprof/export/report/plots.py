@@ -30,14 +30,12 @@ from evprof.export.report.parts import (
     Table,
     row_of,
 )
+from evprof.metrics.configurations.parts import UNATTRIBUTED
 from evprof.view.colors import GROUND_DARK, GROUND_LIGHT, STAGE_COLORS_DARK, STAGE_COLORS_LIGHT, channels, ink_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-UNATTRIBUTED = "unattributed"
-"""A series without a stage's color: hatched."""
 
 FREE = ("decode", "prefill", "vision", "draft", "verify", "preprocess", "load")
 """The order in which series without a colour of their own get one."""

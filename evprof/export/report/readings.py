@@ -10,11 +10,10 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.figures import FIGURES
 from evprof.export.report.parts import Badge
 from evprof.metrics.comparison.figures import RATES, READERS
+from evprof.metrics.configurations.parts import UNATTRIBUTED
 from evprof.metrics.figures import decoding, kv_cache, stages
 from evprof.metrics.figures.partition import StagePartition, name_of, parts_ms, shape_of
 from evprof.metrics.figures.stages import END_TO_END, MODEL_ONLY, WITHOUT_LOAD
-
-UNATTRIBUTED = "unattributed"
 
 
 @dataclass(frozen=True)

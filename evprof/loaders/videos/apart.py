@@ -122,7 +122,6 @@ class ApartVideo(VideoSource):
             raise UserError(f"{path}: no helper process is set up to decode videos.")
         self._helpers = pool
         self._seconds = ANSWER_SECONDS + readable_file(path).stat().st_size / READ_BYTES_S
-        self._table: FrameTable | None = None
         self._bytes_read = 0
         self._over = f"{path}: is closed; open the video again."
         self._helper: _Helper | None = pool.take()
@@ -131,10 +130,6 @@ class ApartVideo(VideoSource):
         except UserError:
             self.close()
             raise
-
-    @property
-    def table(self) -> FrameTable:
-        return self._table if self._table is not None else self.index()
 
     @property
     def bytes_read(self) -> int:

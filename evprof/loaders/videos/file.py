@@ -45,7 +45,6 @@ class VideoFile(VideoSource):
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self._table: FrameTable | None = None
         self._rotation: int | None = None
         self._frames: Iterator[VideoFrame] = iter(())
         self._current: VideoFrame | None = None
@@ -55,10 +54,6 @@ class VideoFile(VideoSource):
     def close(self) -> None:
         self._forget_position()
         self._track.close()
-
-    @property
-    def table(self) -> FrameTable:
-        return self._table if self._table is not None else self.index()
 
     @property
     def bytes_read(self) -> int:

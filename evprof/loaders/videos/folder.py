@@ -125,14 +125,9 @@ class ImageFolder(VideoSource):
         self._times_path = times_path
         self._problems: tuple[str, ...] = ()
         self._paths = picture_paths(path)
-        self._table: FrameTable | None = None
         self._is_timed = False
         self._size: tuple[int, int] | None = None
         self._bytes_read = 0
-
-    @property
-    def table(self) -> FrameTable:
-        return self._table if self._table is not None else self.index()
 
     @property
     def bytes_read(self) -> int:

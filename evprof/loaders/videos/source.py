@@ -90,10 +90,12 @@ class VideoSource(Closing, ABC):
     parts: PartClock = UNMEASURED
     """Who measures: reading tells it "decode" and "colour" (what `to_rgb` does), to and fro as the frames come."""
 
+    _table: FrameTable | None = None
+
     @property
-    @abstractmethod
     def table(self) -> FrameTable:
         """When each frame is shown; `index()` builds it."""
+        return self._table if self._table is not None else self.index()
 
     @property
     @abstractmethod

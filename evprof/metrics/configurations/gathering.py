@@ -14,7 +14,7 @@ from evprof.core.records import DRAFT
 from evprof.core.run_info import CANCELLED, FAILED, PLACE, REFERENCE, RunInfo
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
-from evprof.metrics.figures.stages import END_TO_END
+from evprof.metrics.figures.stages import total_ms
 from evprof.view.columns import takes_draft_model
 
 BOTH_MODELS = "both models"
@@ -90,9 +90,9 @@ class Configuration:
     def machines(self) -> frozenset[str]:
         return frozenset(machine_of(run.info) for run in self.runs)
 
-    def typical_runs(self, basis: str = END_TO_END) -> dict[SampleKey, RunLog]:
+    def typical_runs(self) -> dict[SampleKey, RunLog]:
         """Of every sample the repeat whose total is the median; see `typical_of`."""
-        return {key: typical_of(runs, basis) for key, runs in self._samples.items()}
+        return {key: typical_of(runs) for key, runs in self._samples.items()}
 
 
 _MACHINE_FACTS = (PLACE, "processor", "device", "cpus")
@@ -178,7 +178,6 @@ def warm_of(runs: Sequence[RunLog]) -> list[RunLog]:
 
 def failed_only(runs: Sequence[RunLog]) -> list[RunLog]:
     """Failed and cancelled runs of the configurations that have no other: those that give no column."""
-
     kept = {key for key, (runs_of, _) in _gathered(runs).items() if runs_of}
     return [
         run
@@ -187,25 +186,22 @@ def failed_only(runs: Sequence[RunLog]) -> list[RunLog]:
     ]
 
 
-def typical_run(column: Configuration, basis: str = END_TO_END) -> RunLog:
+def typical_run(column: Configuration) -> RunLog:
     """The run whose total is the (lower) median; the first one while totals are unknown."""
-    return typical_of(column.runs, basis)
+    return typical_of(column.runs)
 
 
-def typical_of(runs: Sequence[RunLog], basis: str = END_TO_END) -> RunLog:
+def typical_of(runs: Sequence[RunLog]) -> RunLog:
     """The run whose total is the (lower) median of these; the first one while totals are unknown."""
-    from evprof.metrics.figures import stages
-
     if len(runs) == 1:
         return runs[0]
-    measured = [(total, run) for run in runs if (total := stages.total_ms(run, basis)) is not None]
+    measured = [(total, run) for run in runs if (total := total_ms(run)) is not None]
     if not measured:
         return runs[0]
     return sorted(measured, key=lambda pair: pair[0])[(len(measured) - 1) // 2][1]
 
 
 def _gathered(runs: Sequence[RunLog]) -> dict[tuple[str | int, str, str], tuple[list[RunLog], int]]:
-
     found: dict[tuple[str | int, str, str], tuple[list[RunLog], int]] = {}
     for run in last_attempts(runs):
         if is_comparable(run) and run.info.is_over:

@@ -61,8 +61,9 @@ def to_mp4(task: Task, step: Step) -> Written:
         shown = _chosen(video, task)
         step.begin("frames", len(shown.indices))
         is_turned = video.info().rotation % 360 != 0
+        # As decoded, so that colours are not converted twice; turned ones as pictures.
         frames = (
-            (shown.ticks[place] - shown.ticks[0], _upright(video, frame, is_turned=is_turned))
+            (shown.ticks[place] - shown.ticks[0], video.to_rgb(frame) if is_turned else frame)
             for place, frame in enumerate(_decoded(video, shown.indices))
         )
         encoding = Encoding(recipe.gop, recipe.b_frames, recipe.crf, recipe.size, recipe.preset)
@@ -137,11 +138,6 @@ def _decoded(video: VideoSource, indices: Iterable[int]) -> Iterator[Any]:
             for at, frame in video.walk(index):  # noqa: B007 - the last one is what is asked for
                 pass
         yield frame
-
-
-def _upright(video: VideoSource, frame: Any, *, is_turned: bool) -> Any:
-    """The frame as decoded, so that its colours are not converted twice; turned ones as pictures."""
-    return video.to_rgb(frame) if is_turned else frame
 
 
 def _longest_edge(width: int, height: int, wanted: int | None) -> int | None:

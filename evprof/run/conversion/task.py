@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evprof.core.errors import Cancelled, UsageError, UserError
+from evprof.core.errors import Cancelled, UsageError
 from evprof.core.plain import Plain
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.families import EVENTS, VIDEO
@@ -100,7 +100,7 @@ class ConversionRecipe(Plain):
         for entry in fields(cls):
             if entry.name in given and to not in entry.metadata["targets"]:
                 wanted = " or ".join(target for target in TARGETS if target in entry.metadata["targets"])
-                raise _wrong(f"{option(entry.name)} belongs to --to {wanted}, not to {to}; leave it out.")
+                raise UsageError(f"{option(entry.name)} belongs to --to {wanted}, not to {to}; leave it out.")
         recipe = cls(to, **given)
         recipe.validate()
         return recipe
@@ -114,19 +114,19 @@ class ConversionRecipe(Plain):
                     # What is kept in µs is asked for in ms.
                     is_ms = entry.name == "window_us"
                     shown = (f"{1e-3 * at:.12g}" if is_ms else str(at) for at in (least, most, number))
-                    raise _wrong("{} must be from {} to {}, not {}.".format(option(entry.name), *shown))
+                    raise UsageError("{} must be from {} to {}, not {}.".format(option(entry.name), *shown))
         if self.rate is not None and not Fraction(1, 1000) <= self.rate <= 1_000_000:
-            raise _wrong(f"--fps must be from 0.001 to 1000000, not {self.fps}.")
+            raise UsageError(f"--fps must be from 0.001 to 1000000, not {self.fps}.")
         if self.rendering is not None:
             from evprof.loaders.pictures.renderings import RENDERINGS
 
             if self.rendering not in RENDERINGS:
-                raise _wrong(f"--rendering is one of {', '.join(RENDERINGS)}.")
+                raise UsageError(f"--rendering is one of {', '.join(RENDERINGS)}.")
         self._refuse_both("frames", "every", "window_us", "window_events")
         if self.to == FRAMES:
             self._refuse_both("frames", "every", "fps")
         if self.to == MP4 and self.window_events is not None and self.fps is None:
-            raise _wrong("--window-events needs --fps, because such pictures have no rate of their own.")
+            raise UsageError("--window-events needs --fps, because such pictures have no rate of their own.")
 
     def refuse_for(self, source: str) -> None:
         """Raises UserError (exit code 2) for an option that a source, "events" or "video", has no use for."""
@@ -134,22 +134,18 @@ class ConversionRecipe(Plain):
             other = entry.metadata["source"]
             if other not in (None, source) and getattr(self, entry.name) != entry.default:
                 kind = "videos" if other == VIDEO else "event recordings"
-                raise _wrong(f"{option(entry.name)} is for {kind}; leave it out.")
+                raise UsageError(f"{option(entry.name)} is for {kind}; leave it out.")
         if source == EVENTS and self.to == FRAMES and self.fps is not None:
-            raise _wrong("--fps is for videos; of events, --window-ms says how much a picture shows.")
+            raise UsageError("--fps is for videos; of events, --window-ms says how much a picture shows.")
 
     def _refuse_both(self, *names: str) -> None:
         given = [option(name) for name in names if getattr(self, name) is not None]
         if len(given) > 1:
-            raise _wrong(f"{given[0]} and {given[1]} exclude each other.")
+            raise UsageError(f"{given[0]} and {given[1]} exclude each other.")
 
 
 def option(name: str) -> str:
     return f"--{name.replace('window_us', 'window_ms').replace('_', '-')}"
-
-
-def _wrong(sentence: str) -> UserError:
-    return UsageError(sentence)
 
 
 KEY_VERSION = 1

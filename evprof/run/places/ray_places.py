@@ -276,17 +276,13 @@ def check_seen(cluster: Any, slots: Sequence[Any], folder: Path) -> None:
     mark.touch()
     try:
         for slot in machines:
-            if not cluster.ask(slot, is_file, str(mark.absolute())):
+            if not cluster.ask(slot, os.path.isfile, str(mark.absolute())):
                 raise UserError(
                     f"{slot.host} does not see the folder {folder}; give -o a folder that all machines see under "
                     "one path."
                 )
     finally:
         mark.unlink()
-
-
-def is_file(path: str) -> bool:
-    return Path(path).is_file()
 
 
 def anywhere(sample: Sample) -> Sample:

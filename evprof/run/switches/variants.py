@@ -63,10 +63,6 @@ class VariantChange:
         chosen = replace(choice, **self.choice)
         return replace(changed, draft=chosen) if role == DRAFT else replace(changed, target=chosen)
 
-    @property
-    def loads_other_weights(self) -> bool:
-        return bool(self.choice)
-
 
 @dataclass(frozen=True)
 class Expectation:
@@ -111,7 +107,7 @@ class Variant:
 
     @property
     def loads_other_weights(self) -> bool:
-        return self.on.loads_other_weights or self.off.loads_other_weights
+        return bool(self.on.choice or self.off.choice)
 
     def is_named(self, wanted: str) -> bool:
         """Whether `--only wanted` means it: its switch, or switch and value; dashes and spaces are the same."""

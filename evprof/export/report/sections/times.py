@@ -28,9 +28,10 @@ from evprof.export.report.parts import (
     Section,
     Table,
 )
-from evprof.export.report.readings import UNATTRIBUTED, ReportReading, part_title
+from evprof.export.report.readings import ReportReading, part_title
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.configurations.gathering import Configuration
+from evprof.metrics.configurations.parts import UNATTRIBUTED
 from evprof.metrics.figures.decoding import frames_shown
 from evprof.metrics.figures.kv_cache import Loading, loading_of
 from evprof.metrics.figures.partition import is_in_pieces, shape_of

@@ -10,6 +10,7 @@ import struct
 from array import array
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -81,10 +82,7 @@ class Aedat3(PacketRecording):
     @cached_property
     def _packets(self) -> npt.NDArray[np.int64]:
         """int64 [M, 5]: place, events, valid events, turn-overs of the clock, first time; of the packets of events."""
-        fields = array("q")
-        for packet in self._walk():
-            fields.extend(packet)
-        return np.array(fields, np.int64).reshape(-1, 5)
+        return np.array(array("q", chain.from_iterable(self._walk())), np.int64).reshape(-1, 5)
 
     def _walk(self) -> Iterator[tuple[int, int, int, int, int]]:
         """The packets of pixel events that hold any, from the file's start."""

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
 
@@ -204,10 +205,7 @@ class Aedat4(PacketRecording):
     @cached_property
     def _packets(self) -> npt.NDArray[np.int64]:
         """int64 [M, 2]: place and size of the packets of the stream."""
-        fields = array("q")
-        for packet in self._walk():
-            fields.extend(packet)
-        return np.array(fields, np.int64).reshape(-1, 2)
+        return np.array(array("q", chain.from_iterable(self._walk())), np.int64).reshape(-1, 2)
 
     def _walk(self) -> Iterator[tuple[int, int]]:
         numbers = {stream.number for stream in self._streams}
