@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.core.texts import did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class CommandParser(argparse.ArgumentParser):
         """Raises UserError (exit code 2)."""
         end = " See" if message.endswith("?") else "; see"
         message = message.removeprefix("argument ")
-        raise UserError(f"{message[:1].upper()}{message[1:]}{end} {self.prog} --help.", exit_code=USAGE)
+        raise UsageError(f"{message[:1].upper()}{message[1:]}{end} {self.prog} --help.")
 
     def format_help(self) -> str:
         rare = [action for action in self._actions if is_advanced(action)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from evprof.cli.command import Command, CommandExample
 from evprof.cli.options import add_json_option
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 
 
 class DemoCommand(Command):
@@ -54,7 +54,7 @@ class DemoCommand(Command):
 
         if options.copy_scene is not None:
             if options.json or options.headless or options.output:
-                raise UserError("--copy-scene runs nothing; leave the other options out.", exit_code=USAGE)
+                raise UsageError("--copy-scene runs nothing; leave the other options out.")
             copy_scene(options.copy_scene, console)
             return 0
         reason = missing_display()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evprof.cli.command import Command, CommandExample
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 
 DEFAULT_SIZE = (1600, 1000)
 LONGEST_EDGE_PX = 16_384
@@ -47,7 +47,7 @@ class GuiCommand(Command):
                 raise UserError(f"There is no file or folder '{path}'{guess}")
         if options.screenshot is None:
             if options.scale is not None:
-                raise UserError("--scale belongs to --screenshot OUT.png.", exit_code=USAGE)
+                raise UsageError("--scale belongs to --screenshot OUT.png.")
             return open_window([str(Path(path).resolve()) for path in options.paths], options)
         return _draw(options, console)
 
@@ -85,10 +85,9 @@ def _keep_videos_apart() -> None:
 def _draw(options: argparse.Namespace, console: Console) -> int:
     size, scale = options.size or DEFAULT_SIZE, 1.0 if options.scale is None else options.scale
     if not 0.25 <= scale <= 8 or max(size) * scale > LONGEST_EDGE_PX:
-        raise UserError(
+        raise UsageError(
             f"A picture of {size[0]}x{size[1]} at --scale {scale:g} cannot be drawn: the scale may lie between 0.25 "
-            f"and 8, and no edge may pass {LONGEST_EDGE_PX} pixels.",
-            exit_code=USAGE,
+            f"and 8, and no edge may pass {LONGEST_EDGE_PX} pixels."
         )
     if not options.screenshot.resolve().parent.is_dir():
         raise UserError(f"--screenshot: there is no folder '{options.screenshot.resolve().parent}'; make it first.")

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from importlib import import_module
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 
 
 def _engine(words: list[str]) -> int:
@@ -18,7 +18,7 @@ def _engine(words: list[str]) -> int:
     from evprof.run.processes.channel import serve
 
     if words:
-        raise UserError("evprof _engine takes no arguments; the window starts it.", exit_code=USAGE)
+        raise UsageError("evprof _engine takes no arguments; the window starts it.")
     # Imported by the server: a model library takes seconds, in which the host would get no answer.
     return serve(lambda: import_module("evprof.cli.run.recorded_session").make_engine())
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evprof.cli.command import advanced
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.setting import Setting
@@ -230,7 +230,7 @@ def us_of(options: argparse.Namespace, name: str) -> int | None:
     if value is None:
         return None
     if not abs(value) < 1e12:
-        raise UserError(f"{option_of(name)} must be a time in ms, not {value}.", exit_code=USAGE)
+        raise UsageError(f"{option_of(name)} must be a time in ms, not {value}.")
     return round(value * 1000)
 
 
@@ -239,7 +239,7 @@ def check_least(options: argparse.Namespace, **least: int) -> None:
     for name, lowest in least.items():
         count = getattr(options, name)
         if count is not None and count < lowest:
-            raise UserError(f"{option_of(name)} must be at least {lowest}, not {count}.", exit_code=USAGE)
+            raise UsageError(f"{option_of(name)} must be at least {lowest}, not {count}.")
 
 
 def existing(path: str | None, option: str) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.request import RunRequest
 from evprof.core.sample import Sample
 from evprof.core.texts import did_you_mean, nearest
@@ -76,7 +76,7 @@ def check_device(name: str) -> None:
     """Raises UserError for a device that is not there (exit code 1), or is none (2)."""
     if not _DEVICE.fullmatch(name):
         guess = "; did you mean cuda?" if name.lower() == "gpu" else did_you_mean(name, ("auto", "cpu", "cuda"))
-        raise UserError(f"Unknown device '{name}'{guess or ';'} Choose auto, cpu, cuda or cuda:1.", exit_code=USAGE)
+        raise UsageError(f"Unknown device '{name}'{guess or ';'} Choose auto, cpu, cuda or cuda:1.")
     if name.startswith("cuda") and (reason := cuda_problem()):
         raise UserError(f"Device '{name}' is not available: {reason}; use --device cpu.")
 
@@ -119,14 +119,12 @@ def _check_model(whole: str) -> None:
     elif path.is_dir():
         _check_checkpoint(path)
     elif path.is_file():
-        raise UserError(f"{whole} is a file; name the checkpoint folder that contains it.", exit_code=USAGE)
+        raise UsageError(f"{whole} is a file; name the checkpoint folder that contains it.")
     elif guess := nearest_path(path):
         raise UserError(f"There is no folder '{whole}'{guess}")
     elif not _HUB_ID.match(whole) or path.parent.is_dir():
         guess = did_you_mean(whole, known) or "."
-        raise UserError(
-            f"There is no model and no folder '{whole}'{guess} evprof inspect lists the models.", exit_code=USAGE
-        )
+        raise UsageError(f"There is no model and no folder '{whole}'{guess} evprof inspect lists the models.")
 
 
 def _check_checkpoint(folder: Path) -> None:

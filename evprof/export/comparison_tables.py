@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.files.whole_file import refuse_session, whole_file
 from evprof.export.tables import write_rows
 
@@ -59,7 +59,7 @@ def write_comparison(document: Mapping[str, Any], path: Path) -> None:
 def check_comparison_path(path: Path) -> None:
     """Raises UserError unless a comparison may be written to `path`; called before the comparison is made."""
     if path.suffix.lower() not in SUFFIXES:
-        raise UserError(f"-o: '{path}' ends neither in .csv nor in .json; name it after its format.", exit_code=USAGE)
+        raise UsageError(f"-o: '{path}' ends neither in .csv nor in .json; name it after its format.")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise UserError(f"-o: '{path}' cannot be a file there; name one in a folder that exists.")
     refuse_session(path)

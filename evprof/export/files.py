@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.files.whole_file import refuse_session, whole_file
 from evprof.core.run_info import FINISHED
 from evprof.core.units import count_text
@@ -38,17 +38,15 @@ def check_name(kind: str, path: Path) -> None:
     endings = FORMATS[kind].endings
     if not endings:
         if path.suffix.lower() in _FILE_ENDINGS and not path.is_dir():
-            raise UserError(
-                f"--format {kind} writes a folder of files, so '{path.name}' would mislead; name it '{path.stem}'.",
-                exit_code=USAGE,
+            raise UsageError(
+                f"--format {kind} writes a folder of files, so '{path.name}' would mislead; name it '{path.stem}'."
             )
         return
     if path.suffix and not path.is_dir() and not path.name.lower().endswith(endings):
         folder = ", or a folder" if FORMATS[kind].is_folder else ""
-        raise UserError(
+        raise UsageError(
             f"--format {kind} writes {' or '.join(endings)} files, so '{path.name}' would mislead; name it "
-            f"'{path.stem}{endings[0]}'{folder}.",
-            exit_code=USAGE,
+            f"'{path.stem}{endings[0]}'{folder}."
         )
 
 

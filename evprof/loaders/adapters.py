@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.plain import fits, hints_of
 from evprof.core.texts import did_you_mean, guess_among
 from evprof.core.vocabulary.drafters import ADAPTER_KINDS, DRAFTERS, KV, MODEL
@@ -107,22 +107,19 @@ def drafter_of(drafter: str | None, adapter: str | None) -> tuple[str, AdapterIn
     """
     named = drafter if drafter is not None and drafter not in DRAFTERS else None
     if named is not None and adapter is not None:
-        raise UserError("--drafter and --adapter name two adapters; leave one of them out.", exit_code=USAGE)
+        raise UsageError("--drafter and --adapter name two adapters; leave one of them out.")
     name = named or adapter
     if name is None:
         return drafter or MODEL, None
     if named is not None and not Path(named).exists() and not (_bundled_root() / named).is_dir():
         known = (*UNTRAINED, *(info.folder.name for info in bundled_adapters()))
-        raise UserError(
-            f"--drafter: '{named}' is neither a drafter nor the folder of a trained adapter{guess_among(named, known)}",
-            exit_code=USAGE,
+        raise UsageError(
+            f"--drafter: '{named}' is neither a drafter nor the folder of a trained adapter{guess_among(named, known)}"
         )
     info = read_adapter(name)
     kind = MODEL if info.kind == KV else info.kind
     if drafter is not None and named is None and drafter != kind:
-        raise UserError(
-            f"Adapter {info.name} is of kind {info.kind}, not {drafter}; leave --drafter out.", exit_code=USAGE
-        )
+        raise UsageError(f"Adapter {info.name} is of kind {info.kind}, not {drafter}; leave --drafter out.")
     return kind, replace(info, folder=info.folder.resolve())
 
 
@@ -130,9 +127,8 @@ def check_mode(info: AdapterInfo, mode: str) -> None:
     """Raises UserError (exit code 2) where a paired mode has no use for an adapter: only `kv-adapted` maps caches."""
     if mode_of(mode).is_paired and (info.kind == KV) != (mode_of(mode).maps_cache):
         fitting = KV_ADAPTED if info.kind == KV else SPECULATIVE
-        raise UserError(
-            f"Adapter {info.name} is of kind {info.kind}, of no use in mode {mode}; choose --mode {fitting}.",
-            exit_code=USAGE,
+        raise UsageError(
+            f"Adapter {info.name} is of kind {info.kind}, of no use in mode {mode}; choose --mode {fitting}."
         )
 
 

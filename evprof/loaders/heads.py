@@ -66,6 +66,10 @@ def _is_eagle3(config: Mapping[str, Any]) -> bool:
     return "draft_vocab_size" in config or any("eagle3" in name.lower() for name in _architectures(config))
 
 
+def _is_medusa(config: Mapping[str, Any]) -> bool:
+    return "medusa_num_heads" in config or "medusa_num_layers" in config
+
+
 _ALL = (
     HeadLayout(
         "speculators-eagle3",
@@ -79,7 +83,7 @@ _ALL = (
         "speculators-eagle", EAGLE, "EAGLE-1 (speculators)", _is_speculators("eagle"), "transformer_layer_config"
     ),
     HeadLayout("eagle3", EAGLE, "EAGLE-3", _is_eagle3, reads=LAYERS, layer_step=1),
-    HeadLayout("medusa", MEDUSA, "Medusa", lambda config: {"medusa_num_heads", "medusa_num_layers"} & config.keys()),
+    HeadLayout("medusa", MEDUSA, "Medusa", _is_medusa),
     HeadLayout("msd", EAGLE, "MSD", lambda config: config.get("model_type") == "llava", sees_pictures=True),
     HeadLayout("eagle", EAGLE, "EAGLE-1", lambda config: config.get("model_type", "llama") in ("llama", "eagle")),
 )

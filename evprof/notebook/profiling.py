@@ -15,7 +15,7 @@ from typing import Any
 from evprof.cli.command import CommandParser
 from evprof.cli.run.command import RunCommand
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.texts import did_you_mean
 from evprof.notebook.session import Session
 
@@ -85,7 +85,7 @@ def _words(action: argparse.Action, value: Any) -> Iterator[str]:
         return
     if action.nargs == 0:
         if not isinstance(value, bool):
-            raise UserError(f"{action.dest} is True or False, not {value!r}.", exit_code=USAGE)
+            raise UsageError(f"{action.dest} is True or False, not {value!r}.")
         # An option that turns off what is on keeps False.
         if value is action.const:
             yield option

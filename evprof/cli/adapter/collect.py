@@ -13,7 +13,7 @@ from evprof.cli.options import check_least, choice_of, settings_of
 from evprof.cli.suite.machines import open_cluster
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
+from evprof.core.errors import CANCELLED, FAILURE, UsageError, UserError
 from evprof.core.sample import Sample
 from evprof.core.units import count_text
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
@@ -121,7 +121,7 @@ def asked(samples: Sequence[Sample], prompts: Sequence[str] | None) -> list[Samp
     if not prompts:
         return list(samples)
     if not all(prompt.strip() for prompt in prompts):
-        raise UserError("The prompt is empty; ask something with --prompt.", exit_code=USAGE)
+        raise UsageError("The prompt is empty; ask something with --prompt.")
     return [
         replace(
             sample,

@@ -8,7 +8,7 @@ from typing import Any
 from evprof.cli.adapter.collect import lasting
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.errors import CANCELLED, USAGE, UserError
+from evprof.core.errors import CANCELLED, UsageError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.units import count_text, percent_text
 
@@ -103,6 +103,4 @@ def _size(text: str) -> tuple[str, int]:
     try:
         return name.strip(), int(value)
     except ValueError:
-        raise UserError(
-            f"--size must be a name and a whole number such as rank=32, not '{text}'.", exit_code=USAGE
-        ) from None
+        raise UsageError(f"--size must be a name and a whole number such as rank=32, not '{text}'.") from None

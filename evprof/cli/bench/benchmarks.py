@@ -14,7 +14,7 @@ from evprof.cli.bench.gpu import measure as measure_gpu
 from evprof.cli.command import CommandExample
 from evprof.cli.options import add_pair_options, add_processes_option, add_setting
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.settings import SETTINGS
@@ -154,10 +154,9 @@ def _samples(options: argparse.Namespace) -> Sequence[Sample]:
         return bundled_samples()
     scenes = held_out_scenes()
     if not 0 < options.scenes <= len(scenes):
-        raise UserError(
+        raise UsageError(
             f"--scenes: {len(scenes)} held-out scenes are bundled, not {options.scenes}; "
-            "to measure on other samples, name a list of them with --data.",
-            exit_code=USAGE,
+            "to measure on other samples, name a list of them with --data."
         )
     return scenes[: options.scenes]
 

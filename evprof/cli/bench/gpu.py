@@ -12,7 +12,7 @@ from typing import Any
 from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.tables import Row, print_rows
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.run.gpu_bench.driving import GpuBench, has_gpu, measure_gpu
 from evprof.run.gpu_bench.plan import (
     MEASURED_ON,
@@ -36,9 +36,9 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     Raises UserError (exit code 2) without a folder and for words that mean nothing.
     """
     if options.out is None:
-        raise UserError("bench gpu needs a folder for what it measures; name it with --out.", exit_code=USAGE)
+        raise UsageError("bench gpu needs a folder for what it measures; name it with --out.")
     if options.shape not in (None, *SIZES):
-        raise UserError(f"--shape of bench gpu is {' or '.join(SIZES)}, not {options.shape}.", exit_code=USAGE)
+        raise UsageError(f"--shape of bench gpu is {' or '.join(SIZES)}, not {options.shape}.")
     is_on_cpu = options.device.startswith("cpu") or not has_gpu()
     patience = _CPU_PATIENCE if is_on_cpu else 1
     sections = [replace(section, limit_s=patience * section.limit_s) for section in chosen_sections(options.only)]

@@ -15,7 +15,7 @@ from evprof.cli.options import check_least, existing, option_of, us_of
 from evprof.cli.suite.machines import open_cluster
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress
-from evprof.core.errors import CANCELLED, FAILURE, USAGE, UserError
+from evprof.core.errors import CANCELLED, FAILURE, UsageError, UserError
 from evprof.core.sample import Sample
 from evprof.core.units import bytes_text, count_text, ms_text, number_text
 from evprof.run.conversion.dataset import MANIFEST, DatasetEnd, convert_list
@@ -63,18 +63,18 @@ def recipe_of(options: argparse.Namespace, *, is_list: bool) -> ConversionRecipe
     to = options.to
     if is_list:
         if to is None:
-            raise UserError(f"Say what its samples are to become: --to {', '.join(TARGETS)}.", exit_code=USAGE)
+            raise UsageError(f"Say what its samples are to become: --to {', '.join(TARGETS)}.")
     elif to is None:
         to = _guessed(output, named)
     elif named is not None and named != to:
-        raise UserError(f"--to {to} and the name of '{output}' do not fit; change one of them.", exit_code=USAGE)
+        raise UsageError(f"--to {to} and the name of '{output}' do not fit; change one of them.")
     names = [field.name for field in fields(ConversionRecipe) if field.name not in ("to", "window_us")]
     given: dict[str, Any] = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.window_ms is not None:
         given["window_us"] = us_of(options, "window_ms")
     is_dat = not is_list and output.suffix.lower() == ".dat"
     if is_dat and given.setdefault("raw_format", "dat") != "dat":
-        raise UserError(f"--raw-format and the name of '{output}' do not fit; change one.", exit_code=USAGE)
+        raise UsageError(f"--raw-format and the name of '{output}' do not fit; change one.")
     return ConversionRecipe.of(to, given)
 
 
@@ -83,7 +83,7 @@ def _guessed(output: Path, named: str | None) -> str:
         return named
     if output.suffix and not output.is_dir():
         known = ", ".join(SUFFIXES)
-        raise UserError(f"'{output.name}' does not say what to make; end it in {known}, or give --to.", exit_code=USAGE)
+        raise UsageError(f"'{output.name}' does not say what to make; end it in {known}, or give --to.")
     return FRAMES
 
 
@@ -91,7 +91,7 @@ def _refuse_list_options(options: argparse.Namespace) -> None:
     for name in ("only", "root", "questions", "limit", "clip_ms", "ray", "ray_threads"):
         if getattr(options, name) is not None:
             what = "a folder with events and video" if name == "clip_ms" else "lists of samples"
-            raise UserError(f"{option_of(name)} is for {what}; leave it out.", exit_code=USAGE)
+            raise UsageError(f"{option_of(name)} is for {what}; leave it out.")
 
 
 def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
@@ -99,7 +99,7 @@ def _task(sample: Sample, kind: str, options: argparse.Namespace) -> Task:
     recipe.refuse_for(kind)
     for name, half in (("video_times", "video"), ("rectify", "events")):
         if getattr(options, name) is not None and kind != half:
-            raise UserError(f"{option_of(name)} has no use here; leave it out.", exit_code=USAGE)
+            raise UsageError(f"{option_of(name)} has no use here; leave it out.")
     sample = replace(
         sample,
         start_us=us_of(options, "start_ms"),
@@ -187,12 +187,12 @@ def _convert_list(options: argparse.Namespace, console: Console, kind: str) -> i
 def _samples(options: argparse.Namespace, kind: str) -> tuple[Sequence[Sample], list[str]]:
     start_us, duration_us, length_us = (us_of(options, name) for name in ("start_ms", "duration_ms", "clip_ms"))
     if options.video_times is not None or options.rectify is not None:
-        raise UserError("--video-times and --rectify are for one recording; a list says them by row.", exit_code=USAGE)
+        raise UsageError("--video-times and --rectify are for one recording; a list says them by row.")
     if kind == "manifest":
         from evprof.loaders.manifests.manifest import read_manifest
 
         if (start_us, duration_us, length_us) != (None, None, None):
-            raise UserError("The rows of a list say which part they mean; leave the times out.", exit_code=USAGE)
+            raise UsageError("The rows of a list say which part they mean; leave the times out.")
         found = read_manifest(
             options.input, root=options.root, questions=options.questions or "first", limit=options.limit
         )
@@ -201,11 +201,11 @@ def _samples(options: argparse.Namespace, kind: str) -> tuple[Sequence[Sample], 
 
     for name in ("root", "questions"):
         if getattr(options, name) is not None:
-            raise UserError(f"--{name} is for lists of samples; leave it out.", exit_code=USAGE)
+            raise UsageError(f"--{name} is for lists of samples; leave it out.")
     sequence = open_sequence(options.input)
     if length_us is not None:
         if (start_us, duration_us) != (None, None):
-            raise UserError("--clip-ms cuts all of it; leave --start-ms and --duration-ms out.", exit_code=USAGE)
+            raise UsageError("--clip-ms cuts all of it; leave --start-ms and --duration-ms out.")
         return sequence.clips(length_us)[: options.limit], list(sequence.clock.problems)
     sample = replace(sequence.sample(), start_us=start_us, duration_us=duration_us)
     sample.validate()

@@ -15,7 +15,7 @@ from evprof.cli.command import Command, CommandExample, advanced
 from evprof.cli.doctor.examination import Examinations, Problem
 from evprof.cli.options import add_json_option
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError
 from evprof.core.installation import EXTRAS, commit, how_to_mend, is_bundle
 from evprof.version import __version__
 
@@ -82,7 +82,7 @@ def _change_cuda(options: argparse.Namespace, console: Console) -> None:
     from evprof.cli.doctor import cuda
 
     if options.install_cuda is not None and options.remove_cuda:
-        raise UserError("Give one of --install-cuda and --remove-cuda.", exit_code=USAGE)
+        raise UsageError("Give one of --install-cuda and --remove-cuda.")
     if options.install_cuda is not None:
         cuda.install(options.install_cuda, console.note)
         console.note("The CUDA add-on is installed.")

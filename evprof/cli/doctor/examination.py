@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 
 EXAMINATION_TIMEOUT_S = 120
@@ -78,7 +78,7 @@ class Examinations:
 def main(words: Sequence[str]) -> int:
     """Prints the facts of one of PARTS as JSON. Raises UserError (exit code 2) for another word."""
     if len(words) != 1 or words[0] not in PARTS:
-        raise UserError("evprof _examine is used by evprof doctor, not by people.", exit_code=USAGE)
+        raise UsageError("evprof _examine is used by evprof doctor, not by people.")
     json.dump(PARTS[words[0]](), sys.stdout)
     return 0
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from evprof.cli.command import Command, CommandExample
 from evprof.cli.options import add_json_option, add_setting, choice_of, existing, settings_of, typed_words
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.texts import did_you_mean
 from evprof.core.vocabulary.generation import ModelChoice
 from evprof.core.vocabulary.settings import SETTINGS
@@ -71,7 +71,7 @@ class InspectCommand(Command):
 
         if options.path is None:
             if words := typed_words(options, ()):
-                raise UserError(f"{words[0]} needs a PATH: evprof inspect PATH {words[0]}.", exit_code=USAGE)
+                raise UsageError(f"{words[0]} needs a PATH: evprof inspect PATH {words[0]}.")
             print_models(console)
             return 0
         document = describe(options)
@@ -122,7 +122,7 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
     if kind == "checkpoint":
         return _head_document(options) or _checkpoint(options)
     if options.against is not None:
-        raise UserError(f"--against asks about a model's vocabulary, but {path} is a {kind}.", exit_code=USAGE)
+        raise UsageError(f"--against asks about a model's vocabulary, but {path} is a {kind}.")
     _refuse_fit_options(options, kind)
     describers: dict[str, Callable[[str], dict[str, Any]]] = {
         "events": inspect_events,
@@ -254,7 +254,7 @@ def _refuse_fit_options(options: argparse.Namespace, kind: str) -> None:
     """Raises UserError (exit code 2) when one of them was given for something that is no checkpoint."""
     given = [option for name, option in _GIVEN.items() if getattr(options, name) is not None]
     if given:
-        raise UserError(f"{given[0]} asks about a checkpoint, but {options.path} is a {kind}.", exit_code=USAGE)
+        raise UsageError(f"{given[0]} asks about a checkpoint, but {options.path} is a {kind}.")
 
 
 def _fit_question(options: argparse.Namespace) -> FitQuestion:
@@ -274,7 +274,7 @@ def _fit_question(options: argparse.Namespace) -> FitQuestion:
     else:
         given = [SETTINGS[key].role_flag("with") for key in _OF_MODEL if getattr(options, f"with_{key}") is not None]
         if given:
-            raise UserError(f"{given[0]} is about the other model; name it with --with MODEL.", exit_code=USAGE)
+            raise UsageError(f"{given[0]} is about the other model; name it with --with MODEL.")
         if settings.event_frames is None:
             settings = replace(settings, event_frames=settings.frames)
     settings.validate()

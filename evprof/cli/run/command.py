@@ -27,7 +27,7 @@ from evprof.cli.options import (
     us_of,
 )
 from evprof.cli.terminal.console import Console
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import OF_MEASURING, RunRequest, TraceSettings
 from evprof.core.sample import Sample, clip_name
@@ -159,9 +159,7 @@ def _batch_sizes(text: str | None) -> tuple[int, ...]:
         return ()
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and 1 <= int(word) <= _MOST_AT_ONCE for word in words):
-        raise UserError(
-            f"--batches takes sizes from 1 to {_MOST_AT_ONCE}, such as 1,2,4, not '{text}'.", exit_code=USAGE
-        )
+        raise UsageError(f"--batches takes sizes from 1 to {_MOST_AT_ONCE}, such as 1,2,4, not '{text}'.")
     return tuple(dict.fromkeys(int(word) for word in words))
 
 
@@ -244,7 +242,7 @@ def _sample(options: argparse.Namespace) -> Sample:
         given = {"prompt": options.prompt}
     if options.sample is not None:
         if options.events is not None or options.video is not None:
-            raise UserError("--sample names events and video itself; leave --events and --video out.", exit_code=USAGE)
+            raise UsageError("--sample names events and video itself; leave --events and --video out.")
         from evprof.loaders.sequences.sequence import open_sequence
 
         sample = open_sequence(str(existing(options.sample, "--sample"))).sample()
@@ -268,7 +266,7 @@ def _clip(sample: Sample, options: argparse.Namespace) -> Sample:
         ("rectify", sample.events_path, "an event recording"),
     ):
         if getattr(options, option) is not None and half is None:
-            raise UserError(f"{option_of(option)} needs {what}, and there is none.", exit_code=USAGE)
+            raise UsageError(f"{option_of(option)} needs {what}, and there is none.")
     start_us, duration_us = (us_of(options, name) for name in ("start_ms", "duration_ms"))
     offset_us = us_of(options, "video_offset_ms")
     if (start_us, duration_us) != (None, None):
@@ -276,10 +274,9 @@ def _clip(sample: Sample, options: argparse.Namespace) -> Sample:
 
         events = sample.events_path
         if events is not None and (Path(events).is_dir() or is_frame_set(events)):
-            raise UserError(
+            raise UsageError(
                 f"--events: the pictures in '{events}' carry no times, so no clip can be cut from them; leave "
-                "--start-ms and --duration-ms out.",
-                exit_code=USAGE,
+                "--start-ms and --duration-ms out."
             )
         sample = replace(sample, start_us=start_us, duration_us=duration_us, name=clip_name(sample.name, start_us or 0))
     return replace(
@@ -292,14 +289,12 @@ def _clip(sample: Sample, options: argparse.Namespace) -> Sample:
 
 def _check_prompt(prompt: str) -> None:
     if not prompt.strip():
-        raise UserError("The prompt is empty; ask something with --prompt.", exit_code=USAGE)
+        raise UsageError("The prompt is empty; ask something with --prompt.")
     try:
         prompt.encode()
     except UnicodeEncodeError:
         # Bytes of a command line that are no UTF-8 arrive as lone surrogates, which no vocabulary takes.
-        raise UserError(
-            "The --prompt holds bytes that are no UTF-8 text; write it in UTF-8.", exit_code=USAGE
-        ) from None
+        raise UsageError("The --prompt holds bytes that are no UTF-8 text; write it in UTF-8.") from None
 
 
 class _ListedModes(tuple[str, ...]):
@@ -321,7 +316,7 @@ def _modes(options: argparse.Namespace, sample: Sample, adapter: AdapterInfo | N
     modes = list(dict.fromkeys(options.mode.split(",")))
     paired = [mode for mode in modes if mode_of(mode).is_paired]
     if named is not None and not paired:
-        raise UserError(f"--{named} names the drafter, and mode {options.mode} has none.", exit_code=USAGE)
+        raise UsageError(f"--{named} names the drafter, and mode {options.mode} has none.")
     if adapter is not None:
         for mode in paired:
             check_mode(adapter, mode)
@@ -331,7 +326,7 @@ def _modes(options: argparse.Namespace, sample: Sample, adapter: AdapterInfo | N
 def _trace(options: argparse.Namespace) -> TraceSettings | None:
     if options.torch_trace is None:
         if options.trace_tokens is not None:
-            raise UserError("--trace-tokens says how long a trace is; add --torch-trace LOGDIR.", exit_code=USAGE)
+            raise UsageError("--trace-tokens says how long a trace is; add --torch-trace LOGDIR.")
         return None
     check_least(options, trace_tokens=1)
     tokens = 8 if options.trace_tokens is None else options.trace_tokens

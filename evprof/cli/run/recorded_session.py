@@ -16,7 +16,7 @@ from evprof.cli.terminal import program
 from evprof.cli.terminal.console import Console
 from evprof.cli.terminal.progress import Progress, time_text
 from evprof.core.errors import CANCELLED as CANCELLED_CODE
-from evprof.core.errors import FAILURE, USAGE, UserError
+from evprof.core.errors import FAILURE, UsageError, UserError
 from evprof.core.installation import missing_package
 from evprof.core.protocols import (
     Engine,
@@ -258,7 +258,7 @@ def check_place(path: Path) -> None:
     if path.is_dir() or (path.exists() and not is_session(path)):
         raise UserError(f"-o: '{path}' exists and is no session, so no run can be added to it; name a new file.")
     if not path.exists() and path.suffix.lower() != ".evprof":
-        raise UserError(f"-o: a session's name ends in .evprof; name it '{path.stem}.evprof'.", exit_code=USAGE)
+        raise UsageError(f"-o: a session's name ends in .evprof; name it '{path.stem}.evprof'.")
     if not folder.is_dir():
         raise UserError(f"-o: there is no folder '{folder}'; make it first.")
     # SQLite keeps its log beside the file, so the folder counts even where the file is there already.

@@ -21,7 +21,7 @@ from evprof.cli.options import (
     option_of,
 )
 from evprof.cli.preflight import nearest_path
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.sample import Sample
 from evprof.core.texts import did_you_mean
 from evprof.run.suites.cell import FamilyOf
@@ -86,12 +86,11 @@ def question_of(options: argparse.Namespace) -> SuiteChoice:
     """What the words mean. Raises UserError for what is neither a suite, nor a grid, nor holds samples."""
     found = replace(_question(options), clip_us=clip_us(options, "clip_ms"), step_us=clip_us(options, "clip_step_ms"))
     if found.step_us is not None and found.clip_us is None:
-        raise UserError("--clip-step-ms says how far apart clips lie; add --clip-ms.", exit_code=USAGE)
+        raise UsageError("--clip-step-ms says how far apart clips lie; add --clip-ms.")
     if found.clip_us is not None and (found.manifest is None or not Path(found.manifest).is_dir()):
-        raise UserError(
+        raise UsageError(
             "--clip-ms cuts the sequences of a folder; name one, or give a list of samples columns start_ms and "
-            "duration_ms.",
-            exit_code=USAGE,
+            "duration_ms."
         )
     return found
 
@@ -102,7 +101,7 @@ def clip_us(options: argparse.Namespace, name: str) -> int | None:
     if value is None:
         return None
     if not 0.001 <= value < 1e9:
-        raise UserError(f"{option_of(name)} must be a time in ms above 0, not {value}.", exit_code=USAGE)
+        raise UsageError(f"{option_of(name)} must be a time in ms above 0, not {value}.")
     return round(value * 1000)
 
 
@@ -115,7 +114,7 @@ def _question(options: argparse.Namespace) -> SuiteChoice:
         return _of_samples(word, options)
     if not path.is_file():
         guess = did_you_mean(word, READY) or nearest_path(path) or f"; the ready-made suites are {', '.join(READY)}."
-        raise UserError(f"There is no suite and no file '{word}'{guess}", exit_code=USAGE)
+        raise UsageError(f"There is no suite and no file '{word}'{guess}")
     grid = _grid(path)
     if grid is not None:
         return _of_file(path, grid, options)
@@ -129,7 +128,7 @@ def _of_file(path: Path, grid: Mapping[str, Any], options: argparse.Namespace) -
     place = options.root or (str(path.parent / root) if isinstance(root, str) else None)
     asked = options.questions or grid.get("questions") or "first"
     if asked not in ("first", "all"):
-        raise UserError(f"questions must be first or all, not {asked!r}.", exit_code=USAGE)
+        raise UsageError(f"questions must be first or all, not {asked!r}.")
     return SuiteChoice(path.stem, grid, manifest, place, asked)
 
 
@@ -137,13 +136,12 @@ def _of_samples(word: str, options: argparse.Namespace) -> SuiteChoice:
     from evprof.loaders.manifests.manifest import is_manifest
 
     if not Path(word).is_dir() and not is_manifest(word):
-        raise UserError(
+        raise UsageError(
             f"'{word}' is neither a suite (a TOML or JSON file with settings, axes or cells) nor a list of samples "
-            "(CSV or JSON with columns events and video).",
-            exit_code=USAGE,
+            "(CSV or JSON with columns events and video)."
         )
     if options.data is not None:
-        raise UserError(f"--data: '{word}' is a list of samples itself; give one of both.", exit_code=USAGE)
+        raise UsageError(f"--data: '{word}' is a list of samples itself; give one of both.")
     return SuiteChoice(DEFAULT_SUITE, READY[DEFAULT_SUITE], word, options.root, options.questions or "first")
 
 

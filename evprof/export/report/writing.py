@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.files.whole_file import refuse_session, whole_file
 from evprof.core.sample import UNKNOWN
 from evprof.core.units import count_text
@@ -74,7 +74,7 @@ def write_report(
     """
     check_output(output)
     if basis is not None and basis not in BASES:
-        raise UserError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.", exit_code=USAGE)
+        raise UsageError(f"Unknown basis '{basis}'; choose one of {', '.join(BASES)}.")
     read = [source if isinstance(source, Source) else read_source(source) for source in sources]
     data = gather(read, basis, command)
     if require_comparable:
@@ -90,9 +90,7 @@ def write_report(
 def check_output(output: Path) -> None:
     """Raises UserError unless a report may be written there: known by its suffix, no folder, no session."""
     if output.suffix.lower() not in WRITERS:
-        raise UserError(
-            f"A report is Markdown or HTML: name '{output}' with the ending {' or '.join(WRITERS)}.", exit_code=USAGE
-        )
+        raise UsageError(f"A report is Markdown or HTML: name '{output}' with the ending {' or '.join(WRITERS)}.")
     if not output.absolute().parent.is_dir():
         raise UserError(f"There is no folder '{output.absolute().parent}' to write '{output.name}' to; make it first.")
     if output.is_dir():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.sample import Sample, clip_name, seconds_text
 from evprof.loaders.sequences.folder_content import FolderContent, folder_content
 
@@ -83,7 +83,7 @@ class Sequence:
         """
         step = duration_us if step_us is None else step_us
         if duration_us < 1 or step < 1:
-            raise UserError("Clips last longer than 0 ms and lie more than 0 ms apart.", exit_code=USAGE)
+            raise UsageError("Clips last longer than 0 ms and lie more than 0 ms apart.")
         common = self.clock.common_us
         if common is None:
             raise UserError(f"{self.folder}: nothing tells how long its events last, so it cannot be cut into clips.")
@@ -95,9 +95,8 @@ class Sequence:
                 f"{seconds_text(duration_us)}."
             )
         if count > MOST_CLIPS:
-            raise UserError(
-                f"{self.folder}: would make {count:,} clips, more than the {MOST_CLIPS:,} allowed; take longer ones.",
-                exit_code=USAGE,
+            raise UsageError(
+                f"{self.folder}: would make {count:,} clips, more than the {MOST_CLIPS:,} allowed; take longer ones."
             )
         whole = self.sample(prompt)
         return [

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.installation import missing_package
 from evprof.loaders.videos.source import VideoFrames, VideoSource
 
@@ -30,7 +30,7 @@ Answer = tuple[dict[str, Any], list[Any]]
 def main() -> int:
     """Answers until there are no more requests. Raises UserError when a person starts it."""
     if sys.stdin.isatty():
-        raise UserError("evprof _video is started by evprof, not by people.", exit_code=USAGE)
+        raise UsageError("evprof _video is started by evprof, not by people.")
     answers = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.errors import USAGE, UserError
+from evprof.core.errors import UsageError, UserError
 from evprof.core.events import EventArray
 from evprof.core.files.whole_file import whole_path
 from evprof.loaders.events.hdf5.filters import register_filters
@@ -233,10 +233,7 @@ def _gathered(chunks: Iterable[EventArray]) -> Iterator[EventArray]:
 
 def _compression_options(compression: str, name: str) -> dict[str, Any]:
     if compression not in COMPRESSIONS:
-        raise UserError(
-            f"{name}: there is no compression '{compression}'; choose one of {', '.join(COMPRESSIONS)}.",
-            exit_code=USAGE,
-        )
+        raise UsageError(f"{name}: there is no compression '{compression}'; choose one of {', '.join(COMPRESSIONS)}.")
     if compression == "none":
         return {}
     if not compression.startswith("blosc-"):
