@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from evprof.cli.command import Command, CommandExample
-from evprof.cli.options import add_json_option
+from evprof.cli.options import add_json_option, add_session_option
 from evprof.cli.terminal.console import Console
 from evprof.core.errors import UsageError, UserError
 
@@ -32,13 +32,7 @@ class DemoCommand(Command):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--headless", action="store_true", help="run without a window, even where one could open")
-        parser.add_argument(
-            "-o",
-            "--output",
-            metavar="S.evprof",
-            type=Path,
-            help="session to write or to append to, without the window (default: a new one in the user's data folder)",
-        )
+        add_session_option(parser, ", without the window")
         parser.add_argument("-v", "--verbose", action="store_true", help="print every run with all of its figures")
         parser.add_argument(
             "--copy-scene",

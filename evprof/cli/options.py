@@ -32,6 +32,11 @@ _MOST_TIMEOUT_S = 86_400
 _MOST_PROCESSES = 1000
 
 
+def add_session_option(parser: argparse.ArgumentParser, where: str = "") -> None:
+    kept = f"session to write or to append to{where} (default: a new one in the user's data folder)"
+    parser.add_argument("-o", "--output", metavar="S.evprof", type=Path, help=kept)
+
+
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 

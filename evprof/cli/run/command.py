@@ -15,6 +15,7 @@ from evprof.cli.options import (
     add_pair_options,
     add_part_options,
     add_processes_option,
+    add_session_option,
     add_setting,
     add_setting_options,
     add_timeout_option,
@@ -116,13 +117,7 @@ class RunCommand(Command):
         advanced(group.add_argument("--trace-tokens", type=int, metavar="N", help=tokens))
         nvtx = "repeat once with NVTX ranges of stages, rounds and tokens, for Nsight"
         advanced(group.add_argument("--nvtx", action="store_true", help=nvtx))
-        parser.add_argument(
-            "-o",
-            "--output",
-            metavar="S.evprof",
-            type=Path,
-            help="session to write or to append to (default: a new one in the user's data folder)",
-        )
+        add_session_option(parser)
         batches = "after the runs, measure the speed with that many prompts at once"
         advanced(parser.add_argument("--batches", metavar="N,N,…", help=batches))
         add_json_option(parser)

@@ -289,11 +289,10 @@ def machine_facts(spec: SuiteSpec, console: Console) -> dict[str, Any]:
 
     choices = dict.fromkeys(choice for _, choice in spec.choices)
     try:
-        found = suite_facts(choices, spec.cells[0].settings, console.note)
+        return suite_facts(choices, spec.cells[0].settings, console.note)
     except (UserError, RuntimeError, MemoryError) as error:
         console.warn(f"The machine's ceilings could not be measured ({error}); the report goes without them.")
-        found = {}
-    return found
+        return {}
 
 
 def pair_facts(plan: SuitePlan, console: Console) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Pipe, wait
 
@@ -249,7 +250,8 @@ class EngineHost:
     def _post(self, message: Message) -> None:
         if isinstance(message, EngineChanged):
             # The environment is told once and holds as long as the process lives.
-            self._state = message if message.environment else _with_environment(message, self._state)
+            is_told = message.environment or message.state == GONE
+            self._state = message if is_told else replace(message, environment=self._state.environment)
         was_busy = self._open.is_busy
         if self._samplers is not None:
             self._samplers.note(message, self._recording)
@@ -293,12 +295,6 @@ class EngineHost:
             self._recording.post(message)
         if process is not None:
             self._post(EngineChanged(GONE, engine_sentence))
-
-
-def _with_environment(message: EngineChanged, before: EngineChanged) -> EngineChanged:
-    if message.state == GONE:
-        return message
-    return EngineChanged(message.state, message.sentence, message.pid, before.environment)
 
 
 TAIL_BYTES = 16_384
