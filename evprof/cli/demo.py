@@ -82,12 +82,7 @@ def copy_scene(folder: Path, console: Console) -> None:
 
 def run_headless(options: argparse.Namespace, console: Console) -> int:
     """All runs, saved and printed; the exit code follows their status."""
-    from evprof.cli.run.recorded_session import (
-        RecordedSession,
-        conclude,
-        default_session_path,
-        reserved_place,
-    )
+    from evprof.cli.run.recorded_session import RecordedSession, conclude, default_session_path, reserved_place
     from evprof.cli.run.text import print_turns
     from evprof.run.requests import demo_requests
 

@@ -358,13 +358,10 @@ def acceptance_facts(run: RunLog, repeats: Sequence[RunLog]) -> Iterator[Fact]:
 
 def time_facts(lines: Sequence[Sequence[RunLog]]) -> list[Fact]:
     """The mean time of the runs of each model; `lines` are runs, or pairs that ran side by side."""
-    by_role: dict[str, list[RunLog]] = {}
-    for line in lines:
-        for run in line:
-            by_role.setdefault(run.info.role, []).append(run)
+    runs = [run for line in lines for run in line]
     found = []
-    for role, runs in by_role.items():
-        observed = [run for run in runs if run_time_ms(run) is not None]
+    for role in dict.fromkeys(run.info.role for run in runs):
+        observed = [run for run in runs if run.info.role == role and run_time_ms(run) is not None]
         mean = mean_of(observe(observed, run_time_ms))
         if mean is not None:
             ids, origin = tuple(run.run_id for run in observed), FIGURES["total_ms"].tip
@@ -399,9 +396,8 @@ def score_facts(runs: Sequence[RunLog]) -> list[Fact]:
             if (value := score(run, key)) is not None:
                 by_role.setdefault(run.info.role, []).append((run.run_id, value))
         for role, values in by_role.items():
-            mean = sum(value for _, value in values) / len(values)
-            ids = tuple(run_id for run_id, _ in values)
-            found.append(Fact(ACCURACY, ids, role, mean, "share", FIGURES[key].tip, key))
+            ids, scores = zip(*values, strict=True)
+            found.append(Fact(ACCURACY, ids, role, sum(scores) / len(scores), "share", FIGURES[key].tip, key))
     return found
 
 

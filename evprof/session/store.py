@@ -115,11 +115,10 @@ class SessionFile:
         with self._tables.transaction():
             self._tables.claim()
             self._end_abandoned_runs()
-            row = self._connection.execute("SELECT max(run_id), max(group_id) FROM runs").fetchone()
-            self.next_run_id: int = (row[0] or 0) + 1
-            self.next_group_id: int = (row[1] or 0) + 1
-            self._next_chunk: int = self._next("chunk_id", "chunks")
-            self._next_tensor: int = self._next("tensor_id", "tensors")
+            self.next_run_id = self._next("run_id", "runs")
+            self.next_group_id = self._next("group_id", "runs")
+            self._next_chunk = self._next("chunk_id", "chunks")
+            self._next_tensor = self._next("tensor_id", "tensors")
         # Only now: a session that is damaged stays as it is to the byte, and the kind of its log is part of the file.
         self.note = " ".join(filter(None, [self._choose_journal(), "" if self._lock.is_real else _NO_LOCKS]))
         self._connection.execute("PRAGMA synchronous = NORMAL")

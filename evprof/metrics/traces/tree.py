@@ -12,14 +12,7 @@ import numpy as np
 
 from evprof.core.rows.blocks import Ints
 from evprof.core.rows.trace_columns import NONE, TraceColumns
-from evprof.metrics.traces.roles import (
-    COMMUNICATION,
-    HOST_SCOPES,
-    OPERATOR,
-    Mask,
-    slice_roles,
-    text_mask,
-)
+from evprof.metrics.traces.roles import COMMUNICATION, HOST_SCOPES, OPERATOR, Mask, slice_roles, text_mask
 
 _WRAPPERS = frozenset({"DataParallel.forward", "DistributedDataParallel.forward"})
 

@@ -133,12 +133,8 @@ def parse_suite(
     cells, notes = _parts(raw, overrides, family_of) if "parts" in raw else _grid(raw, overrides or {}, family_of)
     for cell in cells:
         cell.check()
-    plain = {
-        "title": name,
-        **plain,
-        "samples": tuple(samples),
-        "cooldown_s": checked_rest(raw.get("cooldown", 0), where),
-    }
+    rest = checked_rest(raw.get("cooldown", 0), where)
+    plain = {"title": name, **plain, "samples": tuple(samples), "cooldown_s": rest}
     return SuiteSpec(name, cells=tuple(cells), notes=tuple(notes), **plain)
 
 

@@ -113,11 +113,8 @@ def _of_file(data: ReportData, column: Configuration) -> Iterator[Rate]:
     sentences = [text for known in problems if isinstance(known, list) for text in known if isinstance(text, str)]
     text = next((said for said in sentences if "acceptance_rate is" in said), "the file does not say what it divides")
     formula = f"{text.rstrip('.')}; mean over {len(rates):,} rows"
-    yield (
-        name,
-        clinic.Definition("the file's acceptance_rate", formula, sum(rates), len(rates), clinic.SHARE),
-        Badge.IMPORTED,
-    )
+    rate = clinic.Definition("the file's acceptance_rate", formula, sum(rates), len(rates), clinic.SHARE)
+    yield name, rate, Badge.IMPORTED
 
 
 def _matches(data: ReportData) -> Iterator[Rate]:

@@ -317,11 +317,7 @@ def loading(data: ReportData) -> list[Block]:
         if (events := loaded(row, "events", lambda found: found.facts.events)) is not None:
             return fmt.count_cell(events, "events")
         frames = loaded(row, "frames", lambda found: found.facts.frames)
-        return (
-            fmt.nothing_measured()
-            if frames is None
-            else fmt.count_cell(frames, "frames" if frames.mean != 1 else "frame")
-        )
+        return fmt.count_cell(frames, "frame" if frames and frames.mean == 1 else "frames")
 
     def rate(row: Row) -> Cell:
         events = loaded(row, "M events/s", lambda found: found.events_per_s and found.events_per_s / 1e6)
@@ -363,11 +359,6 @@ def loading(data: ReportData) -> list[Block]:
 
 def _decoders(runs: Sequence[RunLog], role: str) -> str:
     """The decoders in order of the runs: "pyav", "pyav, frame cache hit"."""
-    facts = (run.info.loading.get(role) for run in runs)
-    return "; ".join(
-        dict.fromkeys(
-            one.decoder + (f", frame cache {one.frame_cache}" if one.frame_cache else "")
-            for one in facts
-            if one is not None and one.decoder
-        )
-    )
+    known = [one for run in runs if (one := run.info.loading.get(role)) is not None and one.decoder]
+    words = (one.decoder + (f", frame cache {one.frame_cache}" if one.frame_cache else "") for one in known)
+    return "; ".join(dict.fromkeys(words))
