@@ -72,11 +72,6 @@ def _chunk_gaps_ms(run: RunLog) -> list[float] | None:
     return [ms_from_ns(after - before) for before, after in pairwise(times)] or None
 
 
-def _second_token_ms(run: RunLog) -> float | None:
-    gaps = _chunk_gaps_ms(run)
-    return gaps[0] if gaps else None
-
-
 def _per_second(count: float | None, duration_ms: float | None) -> float | None:
     return 1000 * count / duration_ms if count and duration_ms else None
 
@@ -101,7 +96,7 @@ METRICS = {
     "output_token_count": Metric("tokens", decoding.output_length),
     "request_latency": Metric("ms", request_latency_ms),
     "time_to_first_token": Metric("ms", _first_token_ms),
-    "time_to_second_token": Metric("ms", _second_token_ms),
+    "time_to_second_token": Metric("ms", lambda run: next(iter(_chunk_gaps_ms(run) or ()), None)),
     "inter_token_latency": Metric("ms", decoding.inter_token_latency_ms),
     "inter_chunk_latency": Metric("ms", _chunk_gaps_ms),
     "output_token_throughput_per_user": Metric(

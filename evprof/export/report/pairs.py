@@ -34,7 +34,6 @@ class ConfigurationPair:
 
     @property
     def sides(self) -> tuple[Configuration, Configuration]:
-        """Both, the baseline first."""
         return self.base, self.other
 
     @property
@@ -62,7 +61,6 @@ def _pairs(columns: Sequence[Configuration]) -> list[ConfigurationPair]:
 
 
 def _within(columns: Sequence[Configuration]) -> list[ConfigurationPair]:
-    """Pairs of one session."""
     found = [ConfigurationPair(*sides) for sides in pairs_side_by_side(columns)] or _roles(columns)
     runs = RunPool(run for column in columns for run in column.runs)
     for column in columns:

@@ -87,7 +87,7 @@ def environment() -> Environment:
         "verbatim": lambda text: escape(plain(text)),
         "svg": lambda plot, name: Markup(plot_svg(plot, name)),
         "grouped": _grouped,
-        "heading_name": _heading_name,
+        "heading_name": lambda text: f"h-{_anchors([text])[0]}",
     }
     made.globals |= {"variables": variables, "short": SHORT}
     return made
@@ -133,10 +133,6 @@ def _anchors(titles: Any) -> list[str]:
         base = re.sub(r"[^a-z0-9]+", "-", title[:200].lower()).strip("-") or "section"
         names.append(base if base not in names else f"{base}-{len(names)}")
     return names
-
-
-def _heading_name(text: str) -> str:
-    return f"h-{_anchors([text])[0]}"
 
 
 def _grouped(table: Table) -> list[tuple[int, tuple[Cell, ...]]]:

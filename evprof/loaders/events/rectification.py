@@ -53,7 +53,8 @@ class RectifyMap:
         Places are rounded to the nearest pixel. Raises UserError when there is none, or one that is no map.
         """
         name = str(path)
-        _check_magic(path)
+        if not begins_as_hdf5(first_bytes(path, HEAD_BYTES)):
+            raise UserError(f"{path}: is no HDF5 file, where DSEC's rectify_map.h5 is expected; choose the map.")
         with sentences(name), open_file(path) as file:
             places = _read_places(file, name)
         height, width = places.shape[:2]
@@ -135,11 +136,6 @@ class Rectified(EventRecording):
 
     def close(self) -> None:
         self._recording.close()
-
-
-def _check_magic(path: str | Path) -> None:
-    if not begins_as_hdf5(first_bytes(path, HEAD_BYTES)):
-        raise UserError(f"{path}: is no HDF5 file, where DSEC's rectify_map.h5 is expected; choose the map.")
 
 
 def _read_places(file: Any, name: str) -> npt.NDArray[Any]:

@@ -11,8 +11,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
 
-from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_DRAFT, TARGET, KvRecord
+from evprof.core.records import ORIGIN_ACCEPTED, ORIGIN_DRAFT, TARGET
 from evprof.core.run_info import LengthFacts, ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
@@ -122,17 +123,13 @@ def _length(run: RunLog, role: str, t_ns: int | None) -> int | None:
     """Positions in use: the latest that was noted; of an imported run what its formula counts."""
     rows = run.kv.get(role, [])
     if t_ns is not None:
-        place = bisect_right(rows, t_ns, key=_moment)
+        place = bisect_right(rows, t_ns, key=attrgetter("t_ns"))
         return rows[place - 1].length if place else None
     if rows:
         return rows[-1].length
     model, counted = run.info.models.get(role), formula_bytes(run, role)
     each = cache_shape(model).kept_bytes(1, "dynamic") if model else 0
     return counted // each if counted and each else None
-
-
-def _moment(row: KvRecord) -> int:
-    return row.t_ns
 
 
 def _counted(run: RunLog, lengths: LengthFacts, length: int) -> Iterator[tuple[str, int, int | None]]:

@@ -141,18 +141,13 @@ def _seen(shown: Sequence[FrameRecord], frame: int) -> tuple[str, int | None, in
     return shown[frame].label, shown[frame].start_us, shown[frame].end_us
 
 
-def is_of_moments(shown: Sequence[FrameRecord]) -> bool:
-    """Whether frames are moments of a video, and no slices of events."""
-    return all(frame.start_us == frame.end_us for frame in shown)
-
-
 def _span_s(shown: Sequence[FrameRecord]) -> float | None:
     """Sensor time from the first slice's start to the last one's end; a frame of a video stands for the time to the
     next. None for a single moment."""
     if not shown:
         return None
     span: float = max(frame.end_us for frame in shown) - min(frame.start_us for frame in shown)
-    if is_of_moments(shown) and len(shown) > 1:
+    if len(shown) > 1 and all(frame.start_us == frame.end_us for frame in shown):
         span = span * len(shown) / (len(shown) - 1)
     return span / 1e6 if span > 0 else None
 

@@ -91,12 +91,7 @@ def measured_ms(run: RunLog, shape: StagePartition, block: Block) -> float | Non
     """Time in ms that the stages of `block` of any role cover, overlaps once; None where that cannot be told."""
     if not answers(shape, block):
         return None
-    return block_ms(run, block) if len(block) > 1 else stages.stage_total_ms(run, block[0])
-
-
-def block_ms(run: RunLog, block: Block) -> float | None:
-    """The same, of several stages that are known to have been measured apart from the others."""
-    return _block_ms(run, name_of(block))
+    return _block_ms(run, name_of(block)) if len(block) > 1 else stages.stage_total_ms(run, block[0])
 
 
 @kept(*((name_of(block),) for block in BLOCKS))

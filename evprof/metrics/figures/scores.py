@@ -235,21 +235,15 @@ def _exact(answer: str, wanted: str) -> float | None:
     return float(squad_words(answer) == words) if words else None
 
 
-def _f1(answer: str, wanted: str) -> float | None:
-    found = token_f1(answer, wanted)
-    return None if found is None else found.f1
-
-
-def _rouge(answer: str, wanted: str) -> float | None:
-    found = rouge_l(answer, wanted)
+def _f1(found: Score | None) -> float | None:
     return None if found is None else found.f1
 
 
 _SCORES: dict[str, Callable[[str, str], float | None]] = {
     RIGHT: _exact,
     EXACT: _exact,
-    TOKEN_F1: _f1,
-    ROUGE_L: _rouge,
+    TOKEN_F1: lambda answer, wanted: _f1(token_f1(answer, wanted)),
+    ROUGE_L: lambda answer, wanted: _f1(rouge_l(answer, wanted)),
 }
 
 

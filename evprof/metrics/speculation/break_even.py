@@ -141,11 +141,6 @@ def mix_of(gamma: Gamma) -> list[tuple[int, float]]:
     return [(count, share / whole) for count, share in gamma.items()]
 
 
-def steady_rounds(run: RunLog) -> list[RoundRecord]:
-    """The rounds inside decode; what was drafted inside the prefill costs and gains elsewhere."""
-    return [entry for entry in run.rounds if not entry.hidden]
-
-
 def widths_of(runs: Sequence[RunLog]) -> Counter[int]:
     """Rounds inside a measured decode stage by how many tokens in a row they drafted (levels of a tree)."""
     found: Counter[int] = Counter()
@@ -194,7 +189,8 @@ def decode_costs(run: RunLog) -> tuple[float, float, list[tuple[int, float, floa
 
 def split_decode(run: RunLog) -> tuple[float, list[tuple[RoundRecord, int]]] | None:
     """(ms paid once, [(round, ns until the next begins)]): together they are the decode stage."""
-    decode, rounds = run.stage("decode", run.info.role), steady_rounds(run)
+    # What was drafted inside the prefill costs and gains elsewhere.
+    decode, rounds = run.stage("decode", run.info.role), [entry for entry in run.rounds if not entry.hidden]
     if decode is None or decode.end_ns is None or not decode.is_settled or not rounds:
         return None
     ends = [entry.start_ns + entry.draft_ns + entry.verify_ns + entry.rollback_ns for entry in rounds]

@@ -19,7 +19,7 @@ from typing import Any
 
 from evprof.core.errors import Cancelled, UserError
 from evprof.core.files.whole_file import part_of
-from evprof.core.vocabulary.families import EVENTS, VIDEO
+from evprof.core.vocabulary.families import EVENTS
 from evprof.loaders.paths import reason
 from evprof.loaders.writers.frames import is_ours
 from evprof.run.conversion.task import FRAMES, MP4, Step, Task, Written
@@ -53,9 +53,6 @@ Pool = Callable[[Sequence[Task], threading.Event], Iterator[Outcome | None]]
 """Carries out tasks: their outcomes in the order of their ends, and None several times a second. The event stops it."""
 
 
-Way = Callable[[Task, Step], Written]
-
-
 def convert(task: Task, step: Step) -> Written:
     """Writes `task.output`, whole or not at all, and replaces what is there. Raises UserError and Cancelled."""
     check_place(task.output)
@@ -80,12 +77,11 @@ def convert(task: Task, step: Step) -> Written:
 def _convert(task: Task, step: Step) -> Written:
     from evprof.run.conversion import from_events, from_video
 
-    ways: dict[str, tuple[Way, Way, Way]] = {
-        EVENTS: (from_events.to_frames, from_events.to_mp4, from_events.to_events),
-        VIDEO: (from_video.to_frames, from_video.to_mp4, from_video.to_events),
-    }
-    to_frames, to_mp4, to_events = ways[task.source]
-    return {FRAMES: to_frames, MP4: to_mp4}.get(task.recipe.to, to_events)(task, step)
+    ways = from_events if task.source == EVENTS else from_video
+    way: Callable[[Task, Step], Written] = {FRAMES: ways.to_frames, MP4: ways.to_mp4}.get(
+        task.recipe.to, ways.to_events
+    )
+    return way(task, step)
 
 
 def check_place(output: Path) -> None:
