@@ -19,7 +19,7 @@ from evprof.core.run_info import (
 )
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.gathering import Configuration
-from told import told
+from told import TINY_MODEL, told
 
 MS = 1_000_000
 SCATTER = (1.0, 1.02, 0.98, 1.01, 0.99, 1.0)
@@ -131,17 +131,14 @@ class Cell:
             "weight_bytes": None,
             "dtype": "bfloat16" if self.role == "draft" else "float16",
             "device": "" if self.is_imported else "cpu",
-            "quantization": None,
             "layers": 32,
             "kv_heads": 32,
             "head_dim": 128,
             "kv_element_bytes": 2,
             "context_limit": 4096,
-            "attention": "sdpa",
-            "cache": "dynamic",
             "prompt_template": "",
         }
-        return ModelFacts(**(values | self.model))
+        return replace(TINY_MODEL, **(values | self.model))
 
 
 DRAFT_002 = Cell(

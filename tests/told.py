@@ -1,4 +1,4 @@
-"""Settings and sample of a run as files tell them."""
+"""Settings, sample and model of a run as files tell them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,30 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from evprof.core.run_info import ENGINE_SESSION, Turn
+from evprof.core.run_info import ENGINE_SESSION, ModelFacts, Turn
 from evprof.core.run_log import RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.settings import settings_from_json
+
+TINY_MODEL = ModelFacts(
+    name="tiny",
+    family="video_llava",
+    model_type="video_llava",
+    parameters=10,
+    weight_bytes=40,
+    dtype="float32",
+    device="cpu",
+    quantization=None,
+    layers=2,
+    kv_heads=2,
+    head_dim=4,
+    kv_element_bytes=4,
+    context_limit=64,
+    attention="sdpa",
+    cache="dynamic",
+    prompt_template="vicuna",
+)
+"""A model on the CPU."""
 
 
 def told(settings: dict[str, Any] | None = None, sample: dict[str, Any] | None = None) -> dict[str, Any]:

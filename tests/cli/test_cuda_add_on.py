@@ -264,9 +264,7 @@ def test_an_environment_of_pip_is_left_to_pip(offer: Offer, wheelhouse: Path) ->
         cuda.remove(None)
 
 
-def test_the_options_of_doctor(
-    evprof: Any, offer: Offer, wheelhouse: Path, bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_options_of_doctor(evprof, offer: Offer, wheelhouse: Path, bundle: Path, monkeypatch) -> None:
     monkeypatch.setattr(cuda, "locked_wheels", lambda: of_two(offer))
     installed = evprof("doctor", "--install-cuda", wheelhouse)
     assert (installed.code, installed.output) == (0, "")

@@ -58,9 +58,7 @@ def test_what_cannot_be_imported_is_one_sentence(evprof: Evprof, files: dict[str
     assert evprof("import", files["with_errors"], "-o", other).code == 1
 
 
-def test_imported_runs_are_shown_compared_exported_and_inspected(
-    evprof: Evprof, files: dict[str, Path], tmp_path: Path
-) -> None:
+def test_imported_runs_are_shown_compared_exported_and_inspected(evprof, files: dict[str, Path], tmp_path) -> None:
     session = tmp_path / "S.evprof"
     assert evprof("import", *files.values(), "-o", session, "--json").code == 0
     shown = evprof("show", session, "--json").document
@@ -80,9 +78,7 @@ def test_imported_runs_are_shown_compared_exported_and_inspected(
     assert evprof("inspect", files["five_stages"]).code == 0
 
 
-def test_a_report_over_nothing_but_errors_is_refused_with_them(
-    evprof: Evprof, legacy_shapes: ModuleType, tmp_path: Path
-) -> None:
+def test_a_report_over_nothing_but_errors_is_refused_with_them(evprof, legacy_shapes, tmp_path) -> None:
     path = tmp_path / "errors.json"
     path.write_text(json.dumps(legacy_shapes.with_errors() | {"results": []}), encoding="utf-8")
     session = tmp_path / "S.evprof"
@@ -94,9 +90,7 @@ def test_a_report_over_nothing_but_errors_is_refused_with_them(
     assert not (tmp_path / "report.md").exists()
 
 
-def test_imported_runs_are_told_no_more_than_their_file_says(
-    evprof: Evprof, files: dict[str, Path], tmp_path: Path
-) -> None:
+def test_imported_runs_are_told_no_more_than_their_file_says(evprof, files: dict[str, Path], tmp_path) -> None:
     """Neither an answer nor rounds that it does not hold, nor a basis of a time that is not known."""
     session = tmp_path / "S.evprof"
     evprof("import", files["one_vs_eight"], files["end_to_end"], "-o", session)

@@ -12,9 +12,7 @@ import kills
 pytestmark = [pytest.mark.whole, pytest.mark.skipif(sys.platform != "linux", reason="needs SIGKILL and /proc")]
 
 
-def test_a_killed_program_leaves_readable_sessions_and_no_process(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_program_leaves_readable_sessions_and_no_process(tmp_path, capsys) -> None:
     assert kills.main(["--kills", "3", "--programs", "run", "--out", str(tmp_path)]) == 0, capsys.readouterr().err
     assert "| run | 3 | 0 |" in capsys.readouterr().out
 

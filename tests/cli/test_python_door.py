@@ -234,9 +234,7 @@ def interrupted_after_prefill(update: Callable[[RunProgress], None]) -> Callable
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 @pytest.mark.parametrize("has_loop", [False, True])
-def test_an_interrupt_stops_and_keeps_also_where_a_loop_is_running(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch, has_loop: bool
-) -> None:
+def test_an_interrupt_stops_and_keeps_also_where_a_loop_is_running(scripted, monkeypatch, has_loop: bool) -> None:
     scripted("script:0.5")
     monkeypatch.setattr(RunProgress, "update", interrupted_after_prefill(RunProgress.update))
 
@@ -254,9 +252,7 @@ def test_an_interrupt_stops_and_keeps_also_where_a_loop_is_running(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
-def test_the_second_interrupt_breaks_off_and_a_file_that_was_named_stays(
-    scripted: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_second_interrupt_breaks_off_and_a_file_that_was_named_stays(scripted, folder: Path, monkeypatch) -> None:
     scripted("deaf:100:600")
     first = InterruptedStream("began")
 

@@ -44,9 +44,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.whole
-def test_a_list_is_converted_by_a_cluster_of_this_machine(
-    evprof: Evprof, listed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_is_converted_by_a_cluster_of_this_machine(evprof, listed: Path, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert evprof("convert", listed, "-o", "alone", "--to", "npz").code == 0
     # In a process of its own, as a person has it: Ray keeps the token of its first cluster until its process ends.
@@ -88,9 +86,7 @@ def test_one_recording_needs_no_cluster(evprof: Evprof, listed: Path, tmp_path: 
 
 
 @pytest.mark.whole
-def test_a_suite_is_measured_by_a_cluster_of_this_machine(
-    evprof: Evprof, anything_goes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_suite_is_measured_by_a_cluster_of_this_machine(evprof, anything_goes, tmp_path, monkeypatch) -> None:
     class Room:
         def past_context(self, _: Any) -> None:
             return None

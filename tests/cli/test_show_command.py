@@ -57,9 +57,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_of_very_many_runs_configurations_are_shown_and_runs_if_asked_for(
-    evprof: Any, many: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_very_many_runs_configurations_are_shown_and_runs_if_asked_for(evprof, many: Path, monkeypatch) -> None:
     whole = evprof("show", many).output
     assert whole.count("\nrun ") == 149
     monkeypatch.setattr(show, "MOST_PRINTED", 149)
@@ -73,9 +71,7 @@ def test_of_very_many_runs_configurations_are_shown_and_runs_if_asked_for(
     assert evprof("show", many, "--runs", "151").code == 2
 
 
-def test_a_report_reads_some_logs_of_many_and_says_so(
-    evprof: Any, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_reads_some_logs_of_many_and_says_so(evprof, many: Path, tmp_path, monkeypatch) -> None:
     def told(name: str) -> str:
         assert evprof("report", many, "-o", tmp_path / name).code == 0
         return (tmp_path / name).read_text()

@@ -58,9 +58,7 @@ def test_no_more_scenes_than_there_are(evprof: Callable[..., Any], count: int) -
     assert "--data" in found.errors
 
 
-def test_what_is_known_of_the_bundled_pair_comes_with_its_figures(
-    evprof: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_known_of_the_bundled_pair_comes_with_its_figures(evprof, monkeypatch) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr(speculation, "measure_speculation", lambda *_: {"rows": [], "summary": {}})
     known = evprof("bench", "speculation", "--json").document["pair"]

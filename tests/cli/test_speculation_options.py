@@ -41,7 +41,7 @@ def test_every_option_reaches_its_setting(tmp_path: Path) -> None:
     assert asked(*words).settings.speculation == SpeculationSettings(
         drafter="eagle", adapter=str(head), length="budgeted", tree="3,2,1", judges=False
     )
-    words = ["--mode", "parallel-prefill", "--draft-begins", "prefill", "--hidden-tokens", 0]
+    words = ["--mode", "parallel-prefill", "--draft-begins", "prefill", "--hidden-tokens", "0"]
     words += ["--verify", "last-chunk", "--afterwards", "rounds"]
     assert asked(*words).settings.speculation == SpeculationSettings(
         begins="prefill", hidden=0, verify="last-chunk", afterwards="rounds"
@@ -79,9 +79,7 @@ def test_an_adapter_says_by_its_kind_who_drafts(tmp_path: Path, monkeypatch: pyt
         ("--drafter lookup --early-exit 2", 2, "Early exit changes the answer"),
     ],
 )
-def test_what_means_nothing_is_refused(
-    evprof: Callable[..., Any], tmp_path: Path, words: str, code: int, sentence: str
-) -> None:
+def test_what_means_nothing_is_refused(evprof, tmp_path, words: str, code: int, sentence: str) -> None:
     places = {
         "COUNTS": describe_adapter(tmp_path / "counts", "ngram"),
         "MAPS": describe_adapter(tmp_path / "maps", "kv"),
@@ -128,9 +126,7 @@ def counted(evprof: Callable[..., Any], computed: None, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("computed")
-def test_drafters_without_a_model_say_what_the_target_says(
-    evprof: Callable[..., Any], tmp_path: Path, counted: Path
-) -> None:
+def test_drafters_without_a_model_say_what_the_target_says(evprof, tmp_path, counted: Path) -> None:
     """On the bundled sample, really computed; settings are told, and the report's command asks the same again."""
     path = tmp_path / "s.evprof"
     common = ("--max-new-tokens", 40, "-o", path, "--json")
@@ -160,9 +156,7 @@ def test_drafters_without_a_model_say_what_the_target_says(
 
 
 @pytest.mark.usefixtures("computed")
-def test_an_adapter_of_another_model_is_refused_by_its_run(
-    evprof: Callable[..., Any], tmp_path: Path, counted: Path
-) -> None:
+def test_an_adapter_of_another_model_is_refused_by_its_run(evprof, tmp_path, counted: Path) -> None:
     (counted / "adapter.json").write_text(
         (counted / "adapter.json").read_text("utf-8").replace('"vocabulary": 768', '"vocabulary": 900'), "utf-8"
     )

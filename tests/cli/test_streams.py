@@ -73,9 +73,7 @@ def test_a_full_output_is_told_by_every_command(words: str) -> None:
     assert found.stderr == "evprof: The result could not be written to standard output (No space left on device).\n"
 
 
-def test_a_run_without_a_reader_of_its_progress_goes_on_until_ctrl_c(
-    command: list[str], tmp_path: Path, wait_until: Callable[..., None]
-) -> None:
+def test_a_run_without_a_reader_of_its_progress_goes_on_until_ctrl_c(command: list[str], tmp_path, wait_until) -> None:
     """`evprof run … 2>&1 | head`."""
     command[2] = DRIVER.format(tests=TESTS, engine="rate")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
@@ -92,9 +90,7 @@ def test_a_run_without_a_reader_of_its_progress_goes_on_until_ctrl_c(
 
 
 @pytest.mark.parametrize("words", [["run", "--max-new-tokens", "1"], ["demo", "--headless"]])
-def test_a_home_that_takes_nothing(
-    evprof: Evprof, scripted: None, words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_that_takes_nothing(evprof, scripted, words: list[str], monkeypatch) -> None:
     for variable in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable)
     monkeypatch.setenv("HOME", "/dev/null/home")
@@ -159,9 +155,7 @@ def test_a_package_that_is_gone_is_told(evprof: Evprof, monkeypatch: pytest.Monk
     )
 
 
-def test_a_crash_is_reported_where_nothing_can_be_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crash_is_reported_where_nothing_can_be_written(monkeypatch, capsys) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: "/dev/null/tmp")
     monkeypatch.setattr("evprof.cli.terminal.crash.log_folder", lambda: Path("/dev/null/state"))
     assert write_report(ValueError("x"), "run") is None

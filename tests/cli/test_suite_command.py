@@ -144,9 +144,7 @@ class Breaking(ScriptedEngine):
             sink.post(message)
 
 
-def test_a_model_that_fails_costs_its_rows(
-    evprof: Evprof, room: FakeRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_fails_costs_its_rows(evprof, room: FakeRoom, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(recorded_session, "make_engine", lambda: Breaking(Script(), speed=2000.0))
     found = evprof("suite", "speculation", "--repeat", 2, "-o", tmp_path / "out", "--json")
     assert found.code == 1
@@ -157,9 +155,7 @@ def test_a_model_that_fails_costs_its_rows(
     assert "damaged" in found.errors
 
 
-def test_stopped_and_resumed(
-    evprof: Evprof, room: FakeRoom, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_and_resumed(evprof, room: FakeRoom, grid: Path, tmp_path, monkeypatch) -> None:
     ended = SuiteProgress.end
     rows: list[Any] = []
 
@@ -236,9 +232,7 @@ def test_a_suite_goes_on_with_what_is_missing(
     assert f"{planned} of {planned} planned" in (tmp_path / "out/report.md").read_text()
 
 
-def test_a_suite_goes_on_with_less(
-    evprof: Evprof, room: FakeRoom, measured: RowsMeasured, grid: Path, tmp_path: Path
-) -> None:
+def test_a_suite_goes_on_with_less(evprof, room: FakeRoom, measured: RowsMeasured, grid: Path, tmp_path) -> None:
     evprof("suite", grid, "-o", tmp_path / "out", "--limit", 2)
     count = len(measured.rows)
     found = evprof("suite", grid, "-o", tmp_path / "out", "--resume", "--limit", 1, "--repeat", 1, "--json")
@@ -372,9 +366,7 @@ def test_cells_past_the_context_are_told_with_their_reason(evprof: Evprof, room:
     assert "Cell 'target · 64 frames' was left out: it is too long." in suite["problems"]
 
 
-def test_the_documents_are_one_suite_and_one_report(
-    evprof: Evprof, room: FakeRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_documents_are_one_suite_and_one_report(evprof, room: FakeRoom, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(
         command, "pair_facts", lambda plan, _: {"batches": [{"model": "m", "batch": len(plan.samples)}]}
     )

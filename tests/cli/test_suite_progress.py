@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +79,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_grid_that_would_not_end_is_refused(
-    evprof: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
+def test_a_grid_that_would_not_end_is_refused(evprof, monkeypatch, tmp_path, name: str) -> None:
     monkeypatch.setattr(command, "make_room", Room)
     grid = tmp_path / name
     grid.write_text(BOMBS[name])

@@ -23,9 +23,7 @@ torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
-def own_cache_on_a_gpu(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def own_cache_on_a_gpu(request, tmp_path_factory, monkeypatch) -> None:
     """Tests for a GPU share one cache folder: what they do must not depend on what the user measured there."""
     if "cuda" in request.path.stem:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))

@@ -80,9 +80,7 @@ def drafter_of(pair: SimpleNamespace, made: HiddenAdapter, alignment: Alignment 
 
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("heads", [0, 2])
-def test_rounds_stay_lossless_with_an_untrained_adapter(
-    pair: SimpleNamespace, sink: Any, kit: ModuleType, heads: int
-) -> None:
+def test_rounds_stay_lossless_with_an_untrained_adapter(pair: SimpleNamespace, sink, kit, heads: int) -> None:
     for seed in range(8):
         prompt = kit.prompt_of(seed, 9, DRAFT_ROWS)
         drafter = drafter_of(pair, adapter(seed, replace(SIZES, heads=heads)))
@@ -165,9 +163,7 @@ def test_what_does_not_fit_is_refused(pair: SimpleNamespace, tmp_path: Path, cha
 
 
 @pytest.mark.parametrize("mode", [SPECULATIVE, PARALLEL_PREFILL])
-def test_a_run_answers_as_the_target_alone(
-    engine: Any, tiny_models: Any, sample: Any, sink: Any, *, tmp_path: Path, mode: str
-) -> None:
+def test_a_run_answers_as_the_target_alone(engine, tiny_models, sample, sink, *, tmp_path, mode: str) -> None:
     target = tiny_models(None, "target", lambda *_: None, NEVER).language_model
     saved(tmp_path / "a", adapter(sizes=HiddenSizes(32, 32, 8, 2, 4)), target.rows)
     settings = GenerationSettings(max_new_tokens=14, ignore_eos=True)
@@ -234,9 +230,7 @@ def decoders(tiny_models: Any) -> tuple[LlamaDecoder, LlamaDecoder]:
     return draft.language_model, target.language_model
 
 
-def test_a_run_is_lossy_everywhere_it_appears_and_needs_no_video(
-    engine: Any, tiny_models: Any, sample: Any, sink: Any, tmp_path: Path
-) -> None:
+def test_a_run_is_lossy_everywhere_it_appears_and_needs_no_video(engine, tiny_models, sample, sink, tmp_path) -> None:
     saved_map(tmp_path / "map", *decoders(tiny_models))
     engine.run(tiny_request(tiny_models, sample, str(tmp_path / "map"), repeat=2), sink, NEVER)
     ended = [message for message in sink.messages if isinstance(message, RunEnded)]
@@ -252,9 +246,7 @@ def test_a_run_is_lossy_everywhere_it_appears_and_needs_no_video(
     assert any("KV adaptation is lossy" in sentence and "25.0 %" in sentence for sentence in said)
 
 
-def test_stages_are_the_draft_s_four_and_the_target_s_text(
-    engine: Any, tiny_models: Any, sample: Any, sink: Any, tmp_path: Path
-) -> None:
+def test_stages_are_the_draft_s_four_and_the_target_s_text(engine, tiny_models, sample, sink, tmp_path) -> None:
     saved_map(tmp_path / "map", *decoders(tiny_models))
     engine.run(tiny_request(tiny_models, sample, str(tmp_path / "map")), sink, NEVER)
     begun = [record for record in sink.of(SpanRecord) if record.phase == BEGIN]

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -134,9 +133,7 @@ def shuffled(model: Any, order: Sequence[int]) -> Any:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_draft_with_its_ids_renamed_drafts_the_same(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, temperature: float
-) -> None:
+def test_a_draft_with_its_ids_renamed_drafts_the_same(make_llama, sink, played_rounds, temperature: float) -> None:
     """Rounds, acceptance and answer are those of the draft whose ids were the target's; greedy and drawn."""
     rows = 120
     target = make_llama(1, vocabulary=rows)
@@ -357,11 +354,7 @@ def test_the_end_of_the_draft_is_the_end_of_the_answer(
 
 @pytest.mark.parametrize("gamma", [1, 5])
 def test_any_draft_is_lossless_and_its_cache_is_that_of_the_text(
-    make_llama: Any,
-    sink: Any,
-    played_rounds: ModuleType,
-    pair: tuple[SentencePieceVocabulary, SentencePieceVocabulary],
-    gamma: int,
+    make_llama, sink, played_rounds, pair: tuple[SentencePieceVocabulary, SentencePieceVocabulary], gamma: int
 ) -> None:
     """Random models: answers are full of broken characters and unusual pieces, drafts are never right."""
     notes, captions = pair

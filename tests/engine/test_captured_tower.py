@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -169,9 +168,7 @@ def test_a_graph_that_replays_something_else_is_not_taken(cuda: FakeCuda, monkey
 @pytest.mark.usefixtures("without_gradients", "narrow")
 @pytest.mark.parametrize("switches", [{}, {"visual_keep": 0.5}, {"projector": "fused"}], ids=str)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_run_sees_what_an_eager_one_sees(
-    family: str, switches: dict[str, Any], make_model: Callable[..., Any], sample: Any
-) -> None:
+def test_a_run_sees_what_an_eager_one_sees(family: str, switches: dict[str, Any], make_model, sample) -> None:
     model, kinds, found = make_model(family), [], []
     for step in ("eager", "auto", "graphs", "eager"):
         settings = asked(step=step, **switches)
@@ -184,9 +181,7 @@ def test_a_run_sees_what_an_eager_one_sees(
 
 
 @pytest.mark.usefixtures("without_gradients", "narrow")
-def test_what_cannot_be_captured_runs_eagerly_with_a_warning(
-    cuda: FakeCuda, make_model: Callable[..., Any], sample: Any
-) -> None:
+def test_what_cannot_be_captured_runs_eagerly_with_a_warning(cuda: FakeCuda, make_model, sample) -> None:
     model = make_model("video_llava")
     expected = seen(model, sample, asked())
     cuda.fails = "the driver refuses"

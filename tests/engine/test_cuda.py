@@ -104,9 +104,7 @@ def plain(
 
 @pytest.mark.parametrize("kv_heads", [2, 4])
 @pytest.mark.parametrize("kind", ["auto", "graphs", "compiled"])
-def test_captured_and_compiled_steps_give_the_eager_tokens(
-    make_llama: Any, sink: Any, never: Any, kind: str, kv_heads: int
-) -> None:
+def test_captured_and_compiled_steps_give_the_eager_tokens(make_llama, sink, never, kind: str, kv_heads: int) -> None:
     decoder = LlamaDecoder.take_over(make_llama(1, kv_heads=kv_heads).cuda())
     steps = DecodeSteps(decoder)
     for length in (20, STRIDE - 12, 2 * STRIDE + 3):

@@ -117,9 +117,7 @@ def test_first_token_may_be_the_end(make_llama: Any, sink: Any, never: Any) -> N
 
 
 @pytest.mark.parametrize("reader", [None, OneStepLate])
-def test_stop_between_tokens_keeps_what_came(
-    make_llama: Any, sink: Any, never: Any, stop_after: Any, reader: Any
-) -> None:
+def test_stop_between_tokens_keeps_what_came(make_llama, sink, never, stop_after, reader) -> None:
     model, prompt = make_llama(4), prompt_of(4)
     expected = run_plain(model, prompt, Limits(30), sink, never).ids
     sink.records.clear()
@@ -330,9 +328,7 @@ def test_its_numbers_are_the_decoders_but_for_rounding(decoder: LlamaDecoder) ->
     assert (told - usual).abs().max() <= 64 * eps * usual.abs().max()
 
 
-def test_it_is_taken_where_it_holds_and_says_why_where_it_does_not(
-    decoder: LlamaDecoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_taken_where_it_holds_and_says_why_where_it_does_not(decoder: LlamaDecoder, monkeypatch) -> None:
     steps = DecodeSteps(decoder)
     assert steps.choose(Switches(step="identical"), PLAN).kind == "identical"
     assert steps.choose(Switches(step="identical"), PLAN).compile_ms is None  # known by now

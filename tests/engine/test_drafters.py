@@ -119,9 +119,7 @@ def saved(folder: Path, counts: NgramCounts | None = None) -> AdapterInfo:
 
 
 @given(st.lists(st.lists(st.integers(0, 256), min_size=1, max_size=9), max_size=6), st.integers(1, 5))
-def test_counts_survive_their_folder(
-    tmp_path_factory: pytest.TempPathFactory, answers: list[list[int]], order: int
-) -> None:
+def test_counts_survive_their_folder(tmp_path_factory, answers: list[list[int]], order: int) -> None:
     folder = tmp_path_factory.mktemp("adapters") / "counts"
     counts = NgramCounts.of(answers, order)
     saved(folder, counts)
@@ -232,9 +230,7 @@ DRAFTERS: dict[str, Callable[[list[int]], Drafter]] = {
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("name", DRAFTERS)
-def test_drafting_without_a_model_is_lossless(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, name: str, temperature: float
-) -> None:
+def test_drafting_without_a_model_is_lossless(make_llama, sink, played_rounds, name: str, temperature: float) -> None:
     """Greedy answers stay as they are; sampled ones leave clean caches. All outcomes of rounds occur."""
     outcomes: set[str] = set()
     for seed in range(6):

@@ -43,9 +43,7 @@ def drafter_of(kind: str, draft: Any, expected: list[int], prompt: torch.Tensor,
 
 
 @pytest.mark.parametrize("kind", ["lookup", "ngram", "text", "mapped"])
-def test_drafts_are_lossless_and_judged_on_the_targets_device(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, kind: str
-) -> None:
+def test_drafts_are_lossless_and_judged_on_the_targets_device(make_llama, sink, played_rounds, kind: str) -> None:
     target, draft = (make_llama(seed, vocabulary=ROWS).cuda() for seed in (1, 2))
     prompt = played_rounds.prompt_of(1).cuda()
     expected = played_rounds.plain(target, prompt, Limits(40), sink)

@@ -122,9 +122,7 @@ def test_a_tree_gives_the_targets_own_answer(
 
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("widths", [(), (4, 2)])
-def test_the_end_and_the_limit_are_the_targets_own(
-    decoder: LlamaDecoder, sink: Any, kit: ModuleType, widths: tuple[int, ...]
-) -> None:
+def test_the_end_and_the_limit_are_the_targets_own(decoder: LlamaDecoder, sink, kit, widths: tuple[int, ...]) -> None:
     prompt = prompt_of(kit, 2)
     whole = kit.plain(decoder, prompt, Limits(20), sink)
     for place in range(1, 20):
@@ -237,9 +235,7 @@ def test_a_head_is_loaded_once_for_a_warm_model(tmp_path: Path, decoder: LlamaDe
         ("gone", "lacks adapter.safetensors"),
     ],
 )
-def test_damaged_tensors_of_an_adapter_are_refused(
-    tmp_path: Path, damage: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_tensors_of_an_adapter_are_refused(tmp_path, damage: str, told: str, monkeypatch) -> None:
     info = AdapterInfo(tmp_path / "a", "hidden", "a", "a target", None, 64, None, ROWS, {})
     values = torch.full((4, 8), torch.nan if damage == "nan" else 1.0)
     info = save_adapter(info, {"a": values}, "# An adapter\n")
@@ -282,9 +278,7 @@ def request_for(sample: Any, adapter: str, tree: str = "", mode: str = "speculat
 
 
 @pytest.mark.parametrize("tree", ["", "3,2,2,1,1,1"])
-def test_a_run_says_who_drafted_and_says_what_the_target_says(
-    engine: Any, sample: Any, adapter: str, tree: str
-) -> None:
+def test_a_run_says_who_drafted_and_says_what_the_target_says(engine, sample, adapter: str, tree: str) -> None:
     plain = carry_out(engine, request_for(sample, adapter, mode="target"))
     run = carry_out(engine, request_for(sample, adapter, tree))
     assert run.info.error is None
@@ -314,9 +308,7 @@ def test_an_adapter_for_other_sizes_fails_the_run_in_a_sentence(engine: Any, sam
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("widths", [(), (4, 3, 2)])
 @pytest.mark.usefixtures("without_gradients")
-def test_drafting_in_half_precision_runs(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, device: str, widths: tuple[int, ...]
-) -> None:
+def test_drafting_in_half_precision_runs(make_llama, sink, played_rounds, device: str, widths: tuple[int, ...]) -> None:
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device here")
     model = make_llama(1, vocabulary=60).to(device, torch.bfloat16)
@@ -364,11 +356,7 @@ def taught(deep_decoder: LlamaDecoder, tmp_path: Path, request: pytest.FixtureRe
 
 @pytest.mark.usefixtures("without_gradients")
 def test_the_folder_is_a_published_head_to_others(
-    taught: Path,
-    deep_decoder: LlamaDecoder,
-    deep_target: LlamaForCausalLM,
-    kit: ModuleType,
-    sink: Any,
+    taught: Path, deep_decoder: LlamaDecoder, deep_target: LlamaForCausalLM, kit, sink
 ) -> None:
     """config.json and model.safetensors alone make the drafts that the reference makes; beside them lies the rest."""
     names = {path.name for path in taught.iterdir()}
@@ -394,9 +382,7 @@ def test_the_folder_is_a_published_head_to_others(
 
 
 @pytest.mark.usefixtures("without_gradients")
-def test_ours_remembers_how_far_it_looks_back(
-    taught: Path, deep_decoder: LlamaDecoder, kit: ModuleType, sink: Any
-) -> None:
+def test_ours_remembers_how_far_it_looks_back(taught: Path, deep_decoder: LlamaDecoder, kit, sink) -> None:
     info = read_adapter(str(taught))
     head = load_head(info, deep_decoder)
     assert (head.window, info.config["trained_steps"], info.training) == (3, 3, {"steps": 1})
@@ -474,14 +460,7 @@ def test_the_nodes_are_the_likeliest_of_all_paths(seed: int, rows: int, spread: 
 @pytest.mark.parametrize("limits", [DynamicTree(1, 1), DynamicTree(6, 3), DynamicTree(40, 5)])
 @pytest.mark.parametrize("kind", ["EAGLE-1", "EAGLE-3", "Medusa"])
 def test_answers_are_the_targets_own(
-    *,
-    kind: str,
-    limits: DynamicTree,
-    deep_decoder: LlamaDecoder,
-    deep_target: LlamaForCausalLM,
-    sink: Any,
-    kit: ModuleType,
-    tmp_path: Path,
+    *, kind: str, limits: DynamicTree, deep_decoder: LlamaDecoder, deep_target: LlamaForCausalLM, sink, kit, tmp_path
 ) -> None:
     make = tree_drafting(kind, deep_decoder, deep_target, tmp_path, dynamic=limits)
     for seed in range(3):
@@ -521,11 +500,7 @@ def tree_drafting(
 
 @pytest.mark.usefixtures("without_gradients")
 def test_a_heads_tree_is_what_its_reference_thinks(
-    deep_decoder: LlamaDecoder,
-    deep_target: LlamaForCausalLM,
-    kit: ModuleType,
-    tmp_path: Path,
-    sink: Any,
+    deep_decoder: LlamaDecoder, deep_target: LlamaForCausalLM, kit, tmp_path, sink
 ) -> None:
     """Branches see their own ancestors only: each node's logits are those of its path drafted as a chain."""
     make = tree_drafting("EAGLE-1", deep_decoder, deep_target, tmp_path, dynamic=DynamicTree(25, 4))

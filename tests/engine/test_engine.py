@@ -186,9 +186,7 @@ def test_a_request_warms_up_where_a_model_had_to_be_loaded(tiny_models: Any, sam
     assert len(again) == 4
 
 
-def test_on_a_gpu_the_first_run_with_other_settings_warms_up_too(
-    engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_gpu_the_first_run_with_other_settings_warms_up_too(engine, sample, monkeypatch) -> None:
     """Its libraries load kernels when a shape first asks for one: the CPU stands for a device that does."""
     monkeypatch.setattr(warm_models, "LAZY_DEVICES", ("cpu",))
 

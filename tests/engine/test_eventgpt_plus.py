@@ -193,9 +193,7 @@ def test_the_prompt_is_that_of_the_published_program(folder: Path, recording: Sa
 @pytest.mark.parametrize(
     ("span_us", "bins"), [(90_000, 4), (100_000, 4), (100_001, 8), (4_000_001, 16), (16_000_001, 32)]
 )
-def test_a_recording_has_the_bins_its_length_asks_for(
-    span_us: int, bins: int, folder: Path, tmp_path: Path, sink: Any
-) -> None:
+def test_a_recording_has_the_bins_its_length_asks_for(span_us: int, bins: int, folder: Path, tmp_path, sink) -> None:
     times = np.linspace(0, span_us, 400).astype(np.int64)
     places = np.arange(400) % 40
     path = tmp_path / "scene.npy"

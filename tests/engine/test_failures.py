@@ -95,15 +95,7 @@ class Full:
     ],
 )
 def test_a_run_that_runs_out_says_where_and_the_next_one_works(
-    engine: LocalEngine,
-    sample: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    mode: str,
-    owner: Any,
-    method: str,
-    nth: int,
-    where: str,
+    engine, sample, monkeypatch, *, mode: str, owner, method: str, nth: int, where: str
 ) -> None:
     asked: dict[str, Any] = {"hidden": 4} if mode == "parallel-prefill" else {}
     expected = carry_out(engine, mode, sample, **asked)
@@ -131,9 +123,7 @@ def test_no_memory_from_the_start_is_a_failed_run(engine: LocalEngine, sample: A
 
 
 @pytest.mark.parametrize("mode", ["target", "speculative", "parallel-prefill"])
-def test_no_memory_is_needed_to_describe_a_run_that_ends(
-    engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
+def test_no_memory_is_needed_to_describe_a_run_that_ends(engine, sample, monkeypatch, mode: str) -> None:
     # Alternatives and judgements are computed at the end, and not a description.
     asked: dict[str, Any] = {"alternatives": False, "judges": False}
     expected = carry_out(engine, mode, sample, **asked).info
@@ -174,9 +164,7 @@ def test_every_shape_of_it_is_known(problem: Exception) -> None:
 
 
 @pytest.mark.parametrize("method", ["make_ready", "load", "preprocess", "encode_vision"])
-def test_a_gpu_that_fails_in_any_stage_ends_the_engine(
-    engine: LocalEngine, sample: Any, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_a_gpu_that_fails_in_any_stage_ends_the_engine(engine, sample, monkeypatch, method: str) -> None:
     def fails(*_: Any, **__: Any) -> None:
         raise torch.AcceleratorError("CUDA error: unspecified launch failure\nCompile with …")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from subprocess import CalledProcessError
 
 import pytest
@@ -53,9 +52,7 @@ def test_a_right_prefill_passes(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("plant", planted_errors.ERRORS, ids=lambda plant: plant.__name__)
-def test_an_error_shows_in_every_layer(
-    dtype: torch.dtype, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_shows_in_every_layer(dtype: torch.dtype, plant, monkeypatch) -> None:
     plant(monkeypatch)
     found = compared(dtype)
     worst = [found[f"layer {number} with a chain of 5 tokens after 90"] for number in (1, 2)]
@@ -84,9 +81,7 @@ def test_an_error_shows_in_the_embedding_and_in_the_head(monkeypatch: pytest.Mon
     ],
     ids=["Triton", "compiler", "memory"],
 )
-def test_what_keeps_a_pass_from_being_checked_is_a_sentence(
-    error: Exception, sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_keeps_a_pass_from_being_checked_is_a_sentence(error: Exception, sentence: str, monkeypatch) -> None:
     def fail(*_: object) -> None:
         raise error
 

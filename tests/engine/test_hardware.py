@@ -134,9 +134,7 @@ def test_a_watch_compares_before_and_after(monkeypatch: pytest.MonkeyPatch) -> N
     assert [sentence.split(" was")[0] for sentence in said] == ["The GPU cuda:0"]
 
 
-def test_a_run_says_how_the_gpu_fared(
-    engine: Any, sample: Any, sink: Any, never: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_says_how_the_gpu_fared(engine, sample, sink, never, monkeypatch) -> None:
     """A run that a stand-in for the watch calls throttled: warned about, and the state is in its environment."""
 
     class Throttled(GpuWatch):

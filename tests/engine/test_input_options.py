@@ -55,9 +55,7 @@ def prepared(model: Any, sample: Sample, settings: GenerationSettings, *, kind: 
         ),
     ],
 )
-def test_prompt_styles(
-    shown: dict[str, Any], name: str, texts: tuple[str, str], make_model: Callable[..., Any], sample: Sample
-) -> None:
+def test_prompt_styles(shown: dict[str, Any], name: str, texts: tuple[str, str], make_model, sample) -> None:
     model = make_model("eventgpt")
     inputs = prepared(model, sample, asked(**shown))
     vocabulary, template = model.vocabulary, model.template_of(asked(**shown))
@@ -93,9 +91,7 @@ def test_an_unpooled_frame_keeps_every_token(make_model: Callable[..., Any], sam
 
 
 @pytest.mark.parametrize("frames", [None, 2])
-def test_several_unpooled_frames_are_refused(
-    frames: int | None, make_model: Callable[..., Any], sample: Sample
-) -> None:
+def test_several_unpooled_frames_are_refused(frames: int | None, make_model, sample) -> None:
     with pytest.raises(UserError, match="--event-frames 1") as caught:
         prepared(make_model("eventgpt"), sample, asked(event_frames=frames, pooling="none"))
     assert caught.value.exit_code == 2
@@ -152,9 +148,7 @@ def test_llava_reads_a_grid_as_one_image(make_model: Callable[..., Any], sample:
 
 
 @pytest.mark.parametrize("words", [300, 2200])
-def test_positions_past_2048_are_cut_off_as_in_the_released_code(
-    words: int, make_model: Callable[..., Any], sample: Sample
-) -> None:
+def test_positions_past_2048_are_cut_off_as_in_the_released_code(words: int, make_model, sample) -> None:
     model = make_model("eventgpt", limit=20_000)
     settings = asked()
     host = model.load(sample, settings, CLOCK)

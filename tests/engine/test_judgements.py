@@ -170,9 +170,7 @@ def test_what_is_told_of_a_run_agrees_with_it(make_llama: Any, sink: Any, played
             assert found == pytest.approx([float(chance) * 1e6 for chance in expected], abs=30)
 
 
-def test_the_engine_works_them_out_when_the_run_is_over(
-    engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_engine_works_them_out_when_the_run_is_over(engine, sample, monkeypatch) -> None:
     begun: list[int] = []
     original = JudgementLog.records
 

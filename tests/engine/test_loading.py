@@ -385,9 +385,7 @@ def test_bin_files_are_read_as_weights_only(eventgpt: Path) -> None:
         (lambda folder: (folder / "tokenizer.model").write_bytes(b"junk"), ("tokenizer.model",)),
     ],
 )
-def test_a_broken_folder_is_refused_in_a_sentence(
-    eventgpt: Path, break_it: Callable[[Path], object], parts: tuple[str, ...]
-) -> None:
+def test_a_broken_folder_is_refused_in_a_sentence(eventgpt: Path, break_it, parts: tuple[str, ...]) -> None:
     break_it(eventgpt)
     with pytest.raises(UserError) as caught:
         find_and_read(eventgpt)

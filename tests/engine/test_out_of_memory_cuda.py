@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 
@@ -37,9 +34,7 @@ def take_everything() -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("step", ["eager", "graphs"])
 @pytest.mark.parametrize("mode", ["target", "speculative", "parallel-prefill"])
-def test_a_full_gpu_fails_the_run_and_not_the_next_one(
-    make_model: Callable[..., Any], sample: Any, mode: str, step: str
-) -> None:
+def test_a_full_gpu_fails_the_run_and_not_the_next_one(make_model, sample, mode: str, step: str) -> None:
     models = {
         role: make_model(family, device="cuda:0") for role, family in (("draft", "eventgpt"), ("target", "video_llava"))
     }

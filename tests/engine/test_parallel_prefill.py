@@ -352,9 +352,7 @@ class Late:
 
 @pytest.mark.parametrize("verify", ["after", "last-chunk"])
 @pytest.mark.parametrize("reads_late", [False, True])
-def test_the_end_of_the_answer_inside_the_block(
-    make_pair: Any, sink: Any, monkeypatch: pytest.MonkeyPatch, *, verify: str, reads_late: bool
-) -> None:
+def test_the_end_of_the_answer_inside_the_block(make_pair, sink, monkeypatch, *, verify: str, reads_late: bool) -> None:
     """Every token as the end in turn; nothing is drafted after it, nothing emitted."""
     if reads_late:
         monkeypatch.setattr("engines.modes.concurrency.make_reader", lambda device: Late())
@@ -390,9 +388,7 @@ def _drafted_first(pair: Pair) -> list[int]:
 
 @pytest.mark.parametrize("verify", ["after", "last-chunk"])
 @pytest.mark.parametrize("wait_ms", [0, 1, 4, 12])
-def test_whatever_the_window_happens_to_be_the_answer_is_the_same(
-    make_pair: Any, sink: Any, verify: str, wait_ms: int
-) -> None:
+def test_whatever_the_window_happens_to_be_the_answer_is_the_same(make_pair, sink, verify: str, wait_ms: int) -> None:
     pair = make_pair(2, 0.02, LAST_CHUNK + 9, LAST_CHUNK + 9)
     expected = pair.plain(Limits(24))
     for afterwards in ("plain", "rounds"):
@@ -459,9 +455,7 @@ class Trusting(Verifier):
 @pytest.mark.parametrize(
     ("shape", "size", "verifying"), [("chain", 2, Verifier), ("tree", 4, Verifier), ("tree", 4, Trusting)]
 )
-def test_drawn_answers_follow_the_targets_law(
-    make_llama: Any, shape: str, size: int, verifying: type[Verifier]
-) -> None:
+def test_drawn_answers_follow_the_targets_law(make_llama, shape: str, size: int, verifying: type[Verifier]) -> None:
     """The first two tokens together, in a hidden block, against the law computed from the target: chi-square.
 
     The test finds out who trusts a draft.
@@ -561,9 +555,7 @@ def plain(engine: Any, sample: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("begins", ["load", "prefill"])
-def test_both_models_go_through_their_stages_in_one_run(
-    engine: Any, sample: Any, plain: list[int], begins: str
-) -> None:
+def test_both_models_go_through_their_stages_in_one_run(engine, sample, plain: list[int], begins: str) -> None:
     run = carry_out(engine, request_for(sample, hidden=4, begins=begins))
     info = run.info
     assert (info.status, info.error, info.mode, info.role) == ("finished", None, "parallel-prefill", "target")
@@ -628,9 +620,7 @@ def test_a_draft_that_cannot_read_its_input_fails_the_run(engine: Any, sample: A
     assert_both_ended(run)
 
 
-def test_memory_that_runs_out_in_the_draft_fails_the_run(
-    engine: Any, sample: Any, tiny_models: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_that_runs_out_in_the_draft_fails_the_run(engine, sample, tiny_models, monkeypatch) -> None:
     from engines.families.eventgpt import EventLanguageModel
 
     def full(*_: Any) -> Any:
@@ -644,9 +634,7 @@ def test_memory_that_runs_out_in_the_draft_fails_the_run(
 
 
 @pytest.mark.parametrize("asked", [{}, {"hidden": 8}, {"afterwards": "rounds"}, {"verify": "last-chunk", "hidden": 8}])
-def test_stop_ends_both_models(
-    engine: Any, sample: Any, plain: list[int], stop_after: Any, asked: dict[str, Any]
-) -> None:
+def test_stop_ends_both_models(engine, sample, plain: list[int], stop_after, asked: dict[str, Any]) -> None:
     seen = set()
     for count in (3, 6, 9, 12, 15, 18):
         run = carry_out(engine, request_for(sample, **asked), stop_after(count))

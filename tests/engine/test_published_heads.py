@@ -118,14 +118,7 @@ def test_hidden_states_and_drafts_are_the_references(
 @pytest.mark.parametrize("widths", [(), (3, 2, 1)])
 @pytest.mark.parametrize("name", HEADS)
 def test_answers_are_the_targets_own(
-    *,
-    name: str,
-    widths: tuple[int, ...],
-    decoder: LlamaDecoder,
-    target: LlamaForCausalLM,
-    sink: Any,
-    kit: ModuleType,
-    tmp_path: Path,
+    *, name: str, widths: tuple[int, ...], decoder: LlamaDecoder, target: LlamaForCausalLM, sink, kit, tmp_path
 ) -> None:
     save(HEADS[name](tmp_path / "head", target.config))
     for seed in range(3):
@@ -158,9 +151,7 @@ def test_rounds_draft_what_the_reference_drafts(
 
 
 @pytest.mark.usefixtures("without_gradients")
-def test_msd_sees_pictures_as_they_are(
-    decoder: LlamaDecoder, target: LlamaForCausalLM, kit: ModuleType, tmp_path: Path
-) -> None:
+def test_msd_sees_pictures_as_they_are(decoder: LlamaDecoder, target: LlamaForCausalLM, kit, tmp_path) -> None:
     written = save(HEADS["MSD"](tmp_path / "head", target.config))
     reference = Reference(written, target)
     torch.manual_seed(0)
@@ -484,14 +475,7 @@ def said(written: Written, state: torch.Tensor, blocks: int) -> list[torch.Tenso
 @pytest.mark.parametrize("as_bin", [False, True])
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_rounds_draft_what_each_head_says(
-    *,
-    blocks: int,
-    as_bin: bool,
-    medusa_decoder: LlamaDecoder,
-    medusa_target: LlamaForCausalLM,
-    sink: Any,
-    kit: ModuleType,
-    tmp_path: Path,
+    *, blocks: int, as_bin: bool, medusa_decoder: LlamaDecoder, medusa_target: LlamaForCausalLM, sink, kit, tmp_path
 ) -> None:
     written = save(medusa(tmp_path / "head", medusa_target.config, blocks=blocks), as_bin=as_bin)
     prompt = kit.prompt_of(3, 9, ROWS)
@@ -520,13 +504,7 @@ def test_rounds_draft_what_each_head_says(
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("widths", [(3, 2), (2, 2, 2, 2), (30,)])
 def test_a_tree_holds_each_heads_likeliest_below_every_node(
-    *,
-    widths: tuple[int, ...],
-    medusa_decoder: LlamaDecoder,
-    medusa_target: LlamaForCausalLM,
-    sink: Any,
-    kit: ModuleType,
-    tmp_path: Path,
+    *, widths: tuple[int, ...], medusa_decoder: LlamaDecoder, medusa_target: LlamaForCausalLM, sink, kit, tmp_path
 ) -> None:
     save(medusa(tmp_path / "head", medusa_target.config))
     make = medusa_drafting(tmp_path / "head", medusa_decoder, widths=widths)

@@ -337,9 +337,7 @@ def test_the_folder_that_config_names_is_found(place: str, sharded: Path, tmp_pa
 
 
 @pytest.mark.parametrize("value", ["clip-vit-large-patch14-336", "openai/clip-vit-large-patch14-336"])
-def test_the_published_name_is_looked_up_in_the_cache(
-    value: str, sharded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_published_name_is_looked_up_in_the_cache(value: str, sharded: Path, tmp_path, monkeypatch) -> None:
     import huggingface_hub
 
     tower = without_tower(sharded)

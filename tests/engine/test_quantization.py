@@ -91,9 +91,7 @@ def test_one_matrix(kind: str, dtype: torch.dtype, bias: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_bytes_are_those_foretold(
-    kind: str, dtype: torch.dtype, make_llama: Callable[..., LlamaForCausalLM]
-) -> None:
+def test_the_bytes_are_those_foretold(kind: str, dtype: torch.dtype, make_llama) -> None:
     decoder = make_decoder(make_llama, dtype)
     shapes = [getattr(layer, name).weight.shape for layer in decoder.layers for name in PROJECTIONS]
     before = held_bytes([decoder])
@@ -143,9 +141,7 @@ def test_an_unknown_kind() -> None:
 
 
 @pytest.mark.parametrize(("device", "capability"), [("cpu", (9, 0)), ("cuda", (8, 6))])
-def test_fp8_is_refused_where_nothing_multiplies_it(
-    device: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fp8_is_refused_where_nothing_multiplies_it(device: str, capability: tuple[int, int], monkeypatch) -> None:
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda _: capability)
     with pytest.raises(UserError, match=f"capability 8.9 or later .*, not {device}; choose int8"):
         check_quantization("fp8", torch.device(device))

@@ -45,9 +45,7 @@ ROWS = 257
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_a_hundred_prompts_are_lossless_and_show_every_outcome(
-    make_llama: Any, sink: Any, kit: ModuleType, part: int
-) -> None:
+def test_a_hundred_prompts_are_lossless_and_show_every_outcome(make_llama, sink, kit, part: int) -> None:
     """Drafts are the target with 1 to 5 % of noise on its weights; the answers say at least 40 different things."""
     outcomes: Counter[int] = Counter()
     for seed in range(25 * part, 25 * part + 25):
@@ -66,9 +64,7 @@ def test_a_hundred_prompts_are_lossless_and_show_every_outcome(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 3.0])
-def test_caches_hold_exactly_the_answer_and_records_add_up(
-    make_llama: Any, sink: Any, kit: ModuleType, share: float
-) -> None:
+def test_caches_hold_exactly_the_answer_and_records_add_up(make_llama, sink, kit, share: float) -> None:
     target = make_llama(3)
     draft = kit.noisy(target, share)
     prompt, draft_prompt = kit.prompt_of(3), kit.prompt_of(4, length=7)
@@ -276,14 +272,7 @@ def test_both_caches_after_every_round_are_those_of_a_fresh_prefill(
 @given(parents=shapes(12), data=st.data())
 @settings(max_examples=examples(0.6))
 def test_behind_a_tree_the_cache_holds_one_branch(
-    make_llama: Any,
-    sink: Any,
-    played_rounds: ModuleType,
-    scripted_drafters: ModuleType,
-    *,
-    kind: str,
-    parents: tuple[int, ...],
-    data: st.DataObject,
+    make_llama, sink, played_rounds, scripted_drafters, *, kind: str, parents: tuple[int, ...], data: st.DataObject
 ) -> None:
     kit, drafters = played_rounds, scripted_drafters
     target, prompt = make_llama(3), kit.prompt_of(3)

@@ -279,9 +279,7 @@ def test_times_are_right_to_their_doubt_however_the_clock_drifts(
 
 
 @pytest.mark.parametrize("drift", [0.0, 5e-5, -5e-5])
-def test_a_run_is_settled_anew_where_the_clock_drifted(
-    drift: float, monkeypatch: pytest.MonkeyPatch, sink: Any
-) -> None:
+def test_a_run_is_settled_anew_where_the_clock_drifted(drift: float, monkeypatch, sink) -> None:
     gpu = put(FakeGpu(drift), monkeypatch)
     clock = StageClock(sink, 1, timers={"cuda:0": timed(gpu)}, now=gpu.now)
     with clock.stage("load", "target"):
@@ -305,9 +303,7 @@ def test_a_run_is_settled_anew_where_the_clock_drifted(
 
 
 @pytest.mark.parametrize("mode", ["target", "side-by-side", "speculative", "parallel-prefill"])
-def test_no_stage_contains_the_reading_of_its_memory(
-    mode: str, engine: Any, sample: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_stage_contains_the_reading_of_its_memory(mode: str, engine, sample, monkeypatch) -> None:
     clocks: list[StageClock] = []
     opened, begin, end = StageClock.__init__, StageMemory._begin, StageMemory._end
     inside: list[bool] = []

@@ -374,9 +374,7 @@ def in_half(model: Any) -> Any:
     return model.to(torch.bfloat16)
 
 
-def test_every_divergence_in_bfloat16_is_a_near_tie(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_divergence_in_bfloat16_is_a_near_tie(make_llama, sink, played_rounds, capsys) -> None:
     kit, found = played_rounds, []
     accepted = drafted = 0
     for seed in range(60):

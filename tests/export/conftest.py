@@ -25,7 +25,7 @@ from evprof.core.records import (
     TokenRecord,
 )
 from evprof.core.request import RunRequest
-from evprof.core.run_info import ModelFacts, RunInfo
+from evprof.core.run_info import RunInfo
 from evprof.core.run_log import RunBook, RunLog
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import ModelChoice
@@ -33,29 +33,10 @@ from evprof.export.report.data import ReportData
 from report_blocks import data_of_cells
 from scripted_engine import ScriptedEngine
 from scripted_pair import Script
-from told import told
+from told import TINY_MODEL, told
 
 ZERO = 123_456_789_000_000_001
 US = 1_000
-
-MODEL = ModelFacts(
-    name="tiny",
-    family="video_llava",
-    model_type="video_llava",
-    parameters=10,
-    weight_bytes=40,
-    dtype="float32",
-    device="cpu",
-    quantization=None,
-    layers=2,
-    kv_heads=2,
-    head_dim=4,
-    kv_element_bytes=4,
-    context_limit=64,
-    attention="sdpa",
-    cache="dynamic",
-    prompt_template="vicuna",
-)
 
 
 def run_info(run_id: int, start_ns: int | None = ZERO) -> RunInfo:
@@ -67,7 +48,7 @@ def run_info(run_id: int, start_ns: int | None = ZERO) -> RunInfo:
         mode="speculative",
         **told({}, {}),
         start_ns=start_ns,
-        models={"target": MODEL},
+        models={"target": TINY_MODEL},
     )
 
 

@@ -47,9 +47,7 @@ def nodes(tree: Any) -> int:
 
 
 @pytest.mark.parametrize("name", ["demo.pt.trace.json", "host_12.1700000000000000000.pt.trace.json.gz"])
-def test_the_plugin_sees_every_slice_of_a_session(
-    runs: list[RunLog], profile_of: Any, tmp_path: Path, name: str
-) -> None:
+def test_the_plugin_sees_every_slice_of_a_session(runs: list[RunLog], profile_of, tmp_path, name: str) -> None:
     path = tmp_path / name
     write_export([Source(tmp_path / "demo.evprof", runs)], "chrome", path)
     check = TraceCheck(path)
@@ -65,9 +63,7 @@ def test_the_plugin_sees_every_slice_of_a_session(
     assert [view.name for view in views.views] == ["overall", "operator", "trace"]
 
 
-def test_a_step_lasts_as_its_run_and_leaves_what_no_stage_covers(
-    runs: list[RunLog], profile_of: Any, tmp_path: Path
-) -> None:
+def test_a_step_lasts_as_its_run_and_leaves_what_no_stage_covers(runs: list[RunLog], profile_of, tmp_path) -> None:
     path = tmp_path / "s.pt.trace.json"
     write_export([Source(tmp_path / "demo.evprof", runs)], "chrome", path)
     profile, _ = profile_of(path)
@@ -101,9 +97,7 @@ def analysis() -> Any:
 @pytest.mark.logs_warnings
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["demo.pt.trace.json", "demo.pt.trace.json.gz"])
-def test_holistic_analysis_finds_every_slice_and_every_run(
-    runs: list[RunLog], analysis: Any, tmp_path: Path, name: str
-) -> None:
+def test_holistic_analysis_finds_every_slice_and_every_run(runs: list[RunLog], analysis, tmp_path, name: str) -> None:
     path = tmp_path / name
     write_export([Source(tmp_path / "demo.evprof", runs)], "chrome", path)
     opened = analysis(trace_files={0: name}, trace_dir=str(tmp_path), include_last_profiler_step=True)

@@ -60,9 +60,7 @@ def test_text_that_is_no_text_is_written_as_escapes(build_runs: Any, speculative
     assert parquet.read_table(tmp_path / "out" / "tokens.parquet")["piece"].to_pylist() == ["\\ud800é"]
 
 
-def test_values_of_several_kinds_in_one_column_become_text(
-    listed: list[RunLog], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_of_several_kinds_in_one_column_become_text(listed: list[RunLog], tmp_path, monkeypatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     values = zip(("f", 1, None, 2**70), (1, 2, 0.5, None), strict=True)
     told = {run.run_id: {"dtype": dtype, "seed": seed} for run, (dtype, seed) in zip(listed, values, strict=True)}
@@ -73,9 +71,7 @@ def test_values_of_several_kinds_in_one_column_become_text(
     assert table["seed"].to_pylist() == [1.0, 2.0, 0.5, None]
 
 
-def test_many_rows_come_in_groups_of_bounded_size(
-    listed: list[RunLog], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_rows_come_in_groups_of_bounded_size(listed: list[RunLog], tmp_path, monkeypatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr("evprof.export.parquet._MOST_ROWS", 4)
     write_export([Source(Path(), listed)], "parquet", tmp_path / "out")
@@ -86,9 +82,7 @@ def test_many_rows_come_in_groups_of_bounded_size(
     assert sum(groups) == sum(run.count("spans") for run in listed)
 
 
-def test_without_pyarrow_it_says_how_to_add_it(
-    listed: list[RunLog], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pyarrow_it_says_how_to_add_it(listed: list[RunLog], tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match=r"need pyarrow; install it with `pip install 'evprof\[parquet\]'`"):
         write_export([Source(Path(), listed)], "parquet", tmp_path / "out")

@@ -147,9 +147,7 @@ def total_of(legacy_shapes: ModuleType, found: Section, lacking: Mapping[str, Se
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant[-1])
-def test_totals_are_over_rows_that_have_every_stage(
-    variant: Variant, legacy_shapes: ModuleType, tmp_path: Path
-) -> None:
+def test_totals_are_over_rows_that_have_every_stage(variant: Variant, legacy_shapes, tmp_path) -> None:
     rows, side, keys, factor, words = variant
     value = uneven(legacy_shapes)
     change(value, rows, side, *keys, factor=factor)
@@ -177,9 +175,7 @@ def test_copies_wrong_totals_and_few_ids_are_reported(legacy_shapes: ModuleType,
         ({"videollava": STAGES[4:]}, "no time of the row was taken (12 of 12 rows)"),
     ],
 )
-def test_times_in_another_unit_make_no_ratio(
-    factors: dict[str, Any], sentence: str, legacy_shapes: ModuleType, tmp_path: Path
-) -> None:
+def test_times_in_another_unit_make_no_ratio(factors: dict[str, Any], sentence: str, legacy_shapes, tmp_path) -> None:
     value = uneven(legacy_shapes)
     for side, keys in factors.items():
         change(value, EVERY, side, *keys, factor=1000)
@@ -243,9 +239,7 @@ def test_without_an_import_the_section_says_what_to_do(legacy_shapes: ModuleType
         section(gather([Source(Path("S.evprof"), runs, {}, wrong)]))
 
 
-def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(
-    legacy_shapes: ModuleType, tmp_path: Path
-) -> None:
+def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(legacy_shapes, tmp_path) -> None:
     table = tables(section(gathered(tmp_path, legacy_shapes.sample_rows(4))))[0]
     row = row_of(table, "Generated tokens")  # EventGPT: 9 ids in three rows, 2 in the last, whose text has seven words
     assert row[2] == "7.2"

@@ -84,9 +84,7 @@ def test_what_is_allowed(expression: str, chosen: str | None) -> None:
             policy().check("a part", expression)
 
 
-def test_a_distribution_that_says_nothing_or_ought_not_to_be_there_stops_everything(
-    inside: Path, tmp_path: Path
-) -> None:
+def test_a_distribution_that_says_nothing_or_ought_not_to_be_there_stops_everything(inside: Path, tmp_path) -> None:
     for name, line in (("nobody_knows", ""), ("not_free", "License-Expression: GPL-3.0-only\n")):
         info = tmp_path / "site" / f"{name}-1.dist-info"
         info.mkdir(parents=True)

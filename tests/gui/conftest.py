@@ -167,9 +167,7 @@ def pulled(keep: Keep) -> Callable[..., RunController]:
 
 
 @pytest.fixture
-def make_panel(
-    selection: Selection, themes: ThemeHolder, pulled: Callable[..., RunController], keep: Keep
-) -> Callable[..., FollowingPanel]:
+def make_panel(selection: Selection, themes: ThemeHolder, pulled, keep) -> Callable[..., FollowingPanel]:
     """Makes panels of a controller or a recording, with runs in the columns."""
 
     def make(
@@ -190,9 +188,7 @@ MakeTimeline = Callable[..., TimelineView]
 
 
 @pytest.fixture
-def make_timeline(
-    selection: Selection, themes: ThemeHolder, pulled: Callable[..., RunController], keep: Keep
-) -> MakeTimeline:
+def make_timeline(selection: Selection, themes: ThemeHolder, pulled, keep) -> MakeTimeline:
     """Makes visible timelines of a controller or a recording, with runs in the columns."""
 
     def make(

@@ -166,9 +166,7 @@ def _figures(controller: RunController, a: int, b: int) -> dict[str, FigureRow]:
     return {row.metric: row for row in compare(*columns_of(controller.runs, (a, b)))}
 
 
-def test_the_comparison_tells_scores_in_percent_where_their_rule_is_for_the_question(
-    controller: RunController,
-) -> None:
+def test_the_comparison_tells_scores_in_percent_where_their_rule_is_for_the_question(controller: RunController) -> None:
     choice = _figures(controller, 1, 2)["right"]
     assert (choice.a, choice.b, choice.unit) == ("100.0", "0.0", "%")
     assert "token_f1" not in _figures(controller, 1, 2)

@@ -88,9 +88,7 @@ def test_without_a_run_no_session_is_left(application: QApplication, own_folders
     assert list(own_folders.rglob("*.evprof")) == []
 
 
-def test_no_file_is_opened_before_it_is_said_who_decodes_videos(
-    application: QApplication, own_folders: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_file_is_opened_before_it_is_said_who_decodes_videos(application, own_folders: Path, monkeypatch) -> None:
     seen: list[str] = []
     want = PictureFeed.want
 

@@ -65,12 +65,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_what_is_no_input_leaves_the_sample_alone(
-    window: MainWindow,
-    bad: Path,
-    goes_on: Callable[[], None],
-    name: str,
-) -> None:
+def test_what_is_no_input_leaves_the_sample_alone(window: MainWindow, bad: Path, goes_on, name: str) -> None:
     before = window.toolbar.sample
     drop(window, bad / name)
     (sentence,) = sentences(window)
@@ -82,11 +77,7 @@ def test_what_is_no_input_leaves_the_sample_alone(
 
 @pytest.mark.parametrize("name", ["cut.npy", "harm.npy"])
 def test_damage_further_inside_is_told_when_the_input_is_shown(
-    window: MainWindow,
-    bad: Path,
-    wait_until: Wait,
-    goes_on: Callable[[], None],
-    name: str,
+    window: MainWindow, bad: Path, wait_until, goes_on, name: str
 ) -> None:
     drop(window, bad / name)
     wait_until(lambda: window.messages.shown is not None)
@@ -99,11 +90,7 @@ def test_damage_further_inside_is_told_when_the_input_is_shown(
 
 @pytest.mark.parametrize("how", ["other", "cut", "newer"])
 def test_a_bad_session_leaves_the_open_one_alone(
-    window: MainWindow,
-    bad: Path,
-    scripted_recording: RecordLog,
-    wait_until: Wait,
-    how: str,
+    window: MainWindow, bad: Path, scripted_recording: RecordLog, wait_until, how: str
 ) -> None:
     good = bad / "good.evprof"
     SessionWriter(scripted_recording, good).close()
@@ -128,10 +115,7 @@ def test_a_bad_session_leaves_the_open_one_alone(
 
 
 def test_places_that_cannot_be_written_to_are_told(
-    window: MainWindow,
-    scripted_recording: RecordLog,
-    wait_until: Wait,
-    tmp_path: Path,
+    window: MainWindow, scripted_recording: RecordLog, wait_until, tmp_path
 ) -> None:
     good = tmp_path / "good.evprof"
     SessionWriter(scripted_recording, good).close()
@@ -154,10 +138,7 @@ def test_places_that_cannot_be_written_to_are_told(
 
 
 def test_bad_files_in_a_run_fail_the_run_and_the_next_one_works(
-    window: MainWindow,
-    bad: Path,
-    files: dict[str, str],
-    wait_until: Wait,
+    window: MainWindow, bad: Path, files: dict[str, str], wait_until
 ) -> None:
     """The real engine, in a process of its own: the window's never loads a model library for it."""
     start_engine(window, argv=[sys.executable, "-m", "evprof", "_engine"])

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
 
 from benchmarks.part_files import write_results
 from evprof.core.recording import RecordLog
@@ -18,7 +17,6 @@ from evprof.metrics.configurations.gathering import Configuration, typical_run
 from evprof.run.legacy_import import import_files
 from evprof.run.session_writer import SessionWriter
 from evprof.session.opened import SessionSource
-from kept import Keep
 from ui.runs.run_list import RunList
 from ui.state.cells import configuration_runs, typical_pair
 from ui.state.run_controller import RunController
@@ -67,9 +65,7 @@ def scripted_recording(add_row: AddRow) -> RecordLog:
 
 
 @pytest.fixture
-def shown(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder, keep: Keep
-) -> RunList:
+def shown(application, controller: RunController, selection: Selection, themes: ThemeHolder, keep) -> RunList:
     """The list over them."""
     made = RunList(selection, controller, themes)
     made.resize(208, 400)

@@ -60,9 +60,7 @@ def test_a_session_that_was_saved_late_does_not_name_the_next_one(
     assert window.windowTitle().startswith("other.evprof")
 
 
-def test_the_rows_on_show_are_read_beside_the_window(
-    window: MainWindow, session_file: Path, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rows_on_show_are_read_beside_the_window(window: MainWindow, session_file, wait_until, monkeypatch) -> None:
     asked: list[tuple[int | None, threading.Thread]] = []
     rows = SessionReading.rows
 

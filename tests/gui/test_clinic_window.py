@@ -72,9 +72,7 @@ def controller(recording: RecordLog, pulled: Callable[..., RunController]) -> Ru
 
 
 @pytest.fixture
-def dialog(
-    application: QApplication, controller: RunController, selection: Selection, themes: ThemeHolder, keep: Keep
-) -> ClinicDialog:
+def dialog(application, controller: RunController, selection: Selection, themes: ThemeHolder, keep) -> ClinicDialog:
     """The clinic of the first speculative run."""
     selection.set_runs(SPECULATIVE, SPECULATIVE)
     made = ClinicDialog(controller, selection, themes)
@@ -218,15 +216,7 @@ def test_a_run_that_goes_on_fills_it(
 @pytest.mark.parametrize("ids", ["1,x,,2", "", "-5", "9" * 5000])
 @pytest.mark.parametrize(("drafted", "accepted", "emitted"), [(3, 0, 1), (0, 7, 0), (-2, -1, -5), (10**12, 2, 2)])
 def test_rounds_that_cannot_be_break_nothing(
-    selection: Selection,
-    themes: ThemeHolder,
-    ids: str,
-    *,
-    pulled: Callable[..., RunController],
-    keep: Keep,
-    drafted: int,
-    accepted: int,
-    emitted: int,
+    selection: Selection, themes: ThemeHolder, ids: str, *, pulled, keep, drafted: int, accepted: int, emitted: int
 ) -> None:
     recording = RecordLog()
     info = RunInfo(1, 1, 0, "target", "speculative", sample=Sample(name="a"), start_ns=0)

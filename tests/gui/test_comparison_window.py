@@ -156,9 +156,7 @@ def test_keys_choose_the_baseline_and_remove(dialog: ComparisonDialog, wait_unti
     assert _titles(dialog) == [first]
 
 
-def test_space_ticks_in_the_list_and_files_can_be_dropped(
-    dialog: ComparisonDialog, there: Path, wait_until: Wait
-) -> None:
+def test_space_ticks_in_the_list_and_files_can_be_dropped(dialog: ComparisonDialog, there: Path, wait_until) -> None:
     shown = dialog.list
     shown.setFocus()
     shown.setCurrentIndex(shown.model().index(1, 0))

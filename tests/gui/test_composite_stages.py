@@ -113,9 +113,7 @@ def runs_of_ours(played: RecordLog) -> dict[int, RunLog]:
     return dict(book.runs)
 
 
-def test_the_comparison_takes_a_basis_that_the_file_has_a_total_on(
-    add_row: Callable[..., None], themes: ThemeHolder
-) -> None:
+def test_the_comparison_takes_a_basis_that_the_file_has_a_total_on(add_row, themes: ThemeHolder) -> None:
     recording = RecordLog()
     for run_id in (1, 2):
         served = {"preprocess+vision+prefill": 80.0, "decode": 30.0}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtGui import QKeySequence
@@ -32,11 +31,7 @@ def window(make_window: Callable[..., MainWindow], session_file: Path, applicati
 
 @pytest.mark.parametrize(("name", "kind"), [("kv", KvPanel), ("visual", VisualPanel)])
 def test_keys_bring_a_panel_into_sight(
-    window: MainWindow,
-    application: QApplication,
-    wait_until: Callable[..., Any],
-    name: str,
-    kind: type[FollowingPanel],
+    window: MainWindow, application, wait_until, name: str, kind: type[FollowingPanel]
 ) -> None:
     assert window.body.panel(name) is None, "nothing is made before it is asked for"
     entry = next(entry for entry in PANELS if entry.name == name)
@@ -52,9 +47,7 @@ def test_keys_bring_a_panel_into_sight(
     assert [bar.tabText(place) for place in range(bar.count())] == ["Timeline", entry.title]
 
 
-def test_an_empty_panel_runs_the_demo(
-    window: MainWindow, application: QApplication, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_panel_runs_the_demo(window: MainWindow, application, monkeypatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(Requests, "submit", lambda *requests: asked.append(len(requests)))
     window.body.show_panel("kv")

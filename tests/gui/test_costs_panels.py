@@ -56,9 +56,7 @@ def test_bars_are_bytes_on_one_scale(make_panel: MakePanel, controller: RunContr
         assert kept == pytest.approx(held.held_bytes / MIB)
 
 
-def test_a_click_selects_the_stage_or_the_round(
-    make_panel: MakePanel, controller: RunController, selection: Selection
-) -> None:
+def test_a_click_selects_the_stage_or_the_round(make_panel, controller: RunController, selection: Selection) -> None:
     panel = make_panel(KvPanel, controller)
     selection.set_runs(1, 2)
     box = next(box for box, part in reversed(panel.picture.boxes()) if part.tip.startswith("visual"))

@@ -87,9 +87,7 @@ def test_repeats_of_a_request_are_one_curve(selection: Selection) -> None:
     assert gaps(5) == []
 
 
-def test_a_run_that_goes_on_changes_it_once_an_interval(
-    selection: Selection, themes: ThemeHolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_goes_on_changes_it_once_an_interval(selection: Selection, themes: ThemeHolder, monkeypatch) -> None:
     recording = RecordLog()
     controller = RunController(recording)
     dialog = DistributionsDialog(controller, selection, themes)

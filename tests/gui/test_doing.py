@@ -38,9 +38,7 @@ def said(window: MainWindow) -> list[str]:
     return [*empty, window.status.text(), window.toolbar.hint.text()]
 
 
-def test_opening_a_session_says_so_everywhere(
-    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch, wait_until: Wait
-) -> None:
+def test_opening_a_session_says_so_everywhere(window: MainWindow, session_file, monkeypatch, wait_until) -> None:
     may_go_on = threading.Event()
     read = opened.open_session
     monkeypatch.setattr(opened, "open_session", lambda path: may_go_on.wait(60) and read(path))
@@ -55,9 +53,7 @@ def test_opening_a_session_says_so_everywhere(
     assert window.toolbar.problem == window.toolbar.form.problem
 
 
-def test_a_file_that_cannot_be_opened_leaves_nothing_waiting(
-    window: MainWindow, tmp_path: Path, wait_until: Wait
-) -> None:
+def test_a_file_that_cannot_be_opened_leaves_nothing_waiting(window: MainWindow, tmp_path, wait_until) -> None:
     window.session.open(tmp_path / "gone.evprof")
     wait_until(lambda: window.messages.shown is not None and not window.doing.text)
     assert window.timeline.empty.state.words[0] == "Nothing has been measured yet"

@@ -13,7 +13,6 @@ from evprof.core.events import EventArray
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.events.recording import EventsInMemory
 from evprof.view.event_rates import polarity_counts
-from kept import Keep
 from ui.players.event_look import EventLook
 from ui.players.event_player import EventPlayer
 from ui.players.event_windows import SAMPLE_US, EventWindows, RateSurvey
@@ -31,9 +30,7 @@ def settings(tmp_path: Path) -> QSettings:
 
 
 @pytest.fixture
-def player(
-    themes: ThemeHolder, files: dict[str, str], settings: QSettings, wait_until: Wait, keep: Keep
-) -> EventPlayer:
+def player(themes: ThemeHolder, files: dict[str, str], settings: QSettings, wait_until, keep) -> EventPlayer:
     """The bundled recording, 240 x 180 and 50 ms long, at its end; every picture gathers all of it."""
     choice = LookChoice(settings)
     choice.choose(EventLook(span_us=100_000))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QMessageB
 from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.view.alignment import LANDMARK, Landmark, RunAlignment
-from kept import Keep
 from ui.state.selection import SpanRef
 from ui.style.theme import ThemeHolder
 from ui.window.actions import ENTRIES, ActionEntry
@@ -76,15 +74,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 
 @pytest.fixture
-def window(
-    themes: ThemeHolder,
-    application: QApplication,
-    session_file: Path,
-    asked: Asked,
-    wait_until: Callable[..., None],
-    *,
-    keep: Keep,
-) -> MainWindow:
+def window(themes: ThemeHolder, application, session_file, asked: Asked, wait_until, *, keep) -> MainWindow:
     """A window in the midst of work: a session is open, a stage selected, the view zoomed in."""
     made = MainWindow(themes)
     made.resize(1280, 720)

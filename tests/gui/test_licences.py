@@ -50,9 +50,7 @@ def test_the_licences_of_a_frozen_program(themes, frozen: Path, keep: Keep) -> N
     assert "gone.txt cannot be read" in shown.text.toPlainText()
 
 
-def test_without_them_there_is_no_button_and_a_damaged_list_is_empty(
-    themes, frozen: Path, monkeypatch, keep: Keep
-) -> None:
+def test_without_them_there_is_no_button_and_a_damaged_list_is_empty(themes, frozen: Path, monkeypatch, keep) -> None:
     (frozen / "licences.json").write_text('{"parts": [{"name": 3}]}', encoding="utf-8")
     empty = keep(LicencesDialog(frozen))
     assert empty.parts.count() == 0

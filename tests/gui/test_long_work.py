@@ -66,9 +66,7 @@ def queue(keep: Keep) -> WorkQueue:
     return keep(made)
 
 
-def test_work_is_done_one_after_the_other_and_tells_how_far_it_is(
-    queue: WorkQueue, wait_until: Callable[..., Any]
-) -> None:
+def test_work_is_done_one_after_the_other_and_tells_how_far_it_is(queue: WorkQueue, wait_until) -> None:
     told: list[str] = []
     first = queue.add(FORM, {"what": "a"})
     second = queue.add(FORM, {"what": "b", "more": "--fail"})
@@ -107,9 +105,7 @@ def test_a_program_that_is_not_there_is_told(queue: WorkQueue, wait_until: Calla
     assert "cannot be started" in item.sentence
 
 
-def test_what_failed_can_be_tried_again_with_what_was_given(
-    themes: ThemeHolder, wait_until: Callable[..., Any], keep: Keep
-) -> None:
+def test_what_failed_can_be_tried_again_with_what_was_given(themes: ThemeHolder, wait_until, keep) -> None:
     window, controller = keep(QWidget()), keep(RunController(RecordLog()))
     bar = MessageBar(themes, window)
     work = keep(LongWork(window, controller, themes, bar, open_paths=lambda _: None, show=lambda *_: None))
@@ -158,11 +154,7 @@ def test_every_field_is_an_option_of_its_command_and_is_asked_once(form: WorkFor
 
 
 def test_the_suite_form_measures_what_is_open_and_says_how_much(
-    window: MainWindow,
-    session_file: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    wait_until: Callable[..., Any],
+    window: MainWindow, session_file, tmp_path, monkeypatch, wait_until
 ) -> None:
     from evprof.cli import build_parser
     from evprof.cli.work_forms import works
@@ -187,9 +179,7 @@ def test_the_suite_form_measures_what_is_open_and_says_how_much(
     dialog.close()
 
 
-def test_training_takes_the_folder_that_was_collected(
-    themes: ThemeHolder, wait_until: Callable[..., Any], keep: Keep
-) -> None:
+def test_training_takes_the_folder_that_was_collected(themes: ThemeHolder, wait_until, keep) -> None:
     window, controller = keep(QWidget()), keep(RunController(RecordLog()))
     bar = MessageBar(themes, window)
     work = keep(LongWork(window, controller, themes, bar, open_paths=lambda _: None, show=lambda *_: None))

@@ -154,9 +154,7 @@ class Walk:
         return bool(text)
 
 
-def test_no_label_of_any_window_takes_markup(
-    window: MainWindow, application: QApplication, themes: ThemeHolder, wait_until: Wait
-) -> None:
+def test_no_label_of_any_window_takes_markup(window: MainWindow, application, themes: ThemeHolder, wait_until) -> None:
     window.messages.post(f"{MARKUP}: cannot be read.")
     window.selection.set_runs(1, 2)
     dialogs = window.dialogs

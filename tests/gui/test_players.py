@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,9 +129,7 @@ def test_players_are_still_while_a_run_is_measured(
     player.close_feed()
 
 
-def test_a_broken_file_says_so_on_the_screen_and_to_the_window(
-    tmp_path: Path, themes: ThemeHolder, wait_until: Wait
-) -> None:
+def test_a_broken_file_says_so_on_the_screen_and_to_the_window(tmp_path, themes: ThemeHolder, wait_until) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video at all")
     player = video_player(themes, PlayClock())

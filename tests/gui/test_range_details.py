@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from evprof.core.protocols import RunStarted
@@ -77,9 +75,7 @@ def test_a_range_beside_everything_says_so(track: Track) -> None:
     assert [section.note for section in sections if section.head == TARGET] == ["Nothing of this model in the range."]
 
 
-def test_figures_follow_a_range_that_is_dragged(
-    inspector: Inspector, selection: Selection, wait_until: Callable[..., object]
-) -> None:
+def test_figures_follow_a_range_that_is_dragged(inspector: Inspector, selection: Selection, wait_until) -> None:
     selection.set_runs(1, 2)
     selection.select(TimeRange(0, 5 * MS))
     told = [section.details for section in inspector.sections]

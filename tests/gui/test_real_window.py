@@ -39,9 +39,7 @@ def display(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.whole
-def test_open_select_note_compare_run_stop_and_export_with_the_mouse(
-    display: str, session_file: Path, tmp_path: Path
-) -> None:
+def test_open_select_note_compare_run_stop_and_export_with_the_mouse(display: str, session_file, tmp_path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "QT_", "WAYLAND"))}

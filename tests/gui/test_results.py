@@ -51,12 +51,7 @@ def legacy(tmp_path: Path) -> Path:
     return path
 
 
-def test_dropped_results_become_a_session(
-    window: MainWindow,
-    legacy: Path,
-    tmp_path: Path,
-    wait_until: Wait,
-) -> None:
+def test_dropped_results_become_a_session(window: MainWindow, legacy: Path, tmp_path, wait_until) -> None:
     drop(window, legacy)
     wait_until(lambda: len(window.controller.runs) == 6)
     assert window.session.path == tmp_path / "kept" / "one_vs_eight.evprof"

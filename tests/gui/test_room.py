@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QWidget
 
 from evprof.core.records import STAGES
 from evprof.core.run_log import RunLog
@@ -20,9 +20,7 @@ from ui.widgets.panel_parts import say, scrolling, sentence
 from ui.window.actions import WindowActions
 
 
-def test_a_panel_that_comes_to_the_front_covers_no_message(
-    themes: ThemeHolder, application: QApplication, keep: Keep
-) -> None:
+def test_a_panel_that_comes_to_the_front_covers_no_message(themes: ThemeHolder, application, keep) -> None:
     window = keep(QWidget())
     ground, panel, bar = QWidget(), QWidget(), MessageBar(themes)
     panel.setParent(ground)
@@ -44,9 +42,7 @@ def test_a_panel_that_comes_to_the_front_covers_no_message(
 
 
 @pytest.mark.parametrize("words", ["", "A sentence whose height follows from the width it has, on a line or on three."])
-def test_parts_that_scroll_never_lie_upon_one_another(
-    themes: ThemeHolder, application: QApplication, words: str, keep: Keep
-) -> None:
+def test_parts_that_scroll_never_lie_upon_one_another(themes: ThemeHolder, application, words: str, keep) -> None:
     tables = [FigureTable(themes) for _ in range(3)]
     for table in tables:
         table.show_rows([TableRow(f"row {number}", ("1", "2")) for number in range(6)])

@@ -284,9 +284,7 @@ def test_a_chosen_baseline_is_told_everywhere_and_remembered(window: MainWindow,
     assert window.speculation.against.text() == "runs 9, 10, 11 vs 6 runs ▾"
 
 
-def test_the_sentence_that_lacks_runs_has_a_button_for_them(
-    window: MainWindow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sentence_that_lacks_runs_has_a_button_for_them(window: MainWindow, monkeypatch) -> None:
     asked: list[RunRequest] = []
     monkeypatch.setattr(window.controller, "submit", lambda *requests: asked.extend(requests))
     window.runs.remarks.delete((4, 6, 8, 12, 13, 14))

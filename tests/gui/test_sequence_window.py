@@ -110,9 +110,7 @@ def test_the_video_is_shown_at_its_offset(window: MainWindow, wait_until: Wait, 
     assert "video from 500 ms on" in player._outside()
 
 
-def test_dragging_names_what_is_opened(
-    window: MainWindow, wait_until: Wait, sequence: Path, files: dict[str, str]
-) -> None:
+def test_dragging_names_what_is_opened(window: MainWindow, wait_until, sequence: Path, files: dict[str, str]) -> None:
     overlay, before = window.drops.overlay, window.toolbar.sample
     assert drag(window, dragged(sequence, files["video"])).isAccepted()
     assert overlay.isVisible()
@@ -227,9 +225,7 @@ class Endless(EventRecording):
         """Nothing is open."""
 
 
-def test_a_huge_recording_is_shown_by_windows(
-    window: MainWindow, wait_until: Wait, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_huge_recording_is_shown_by_windows(window: MainWindow, wait_until, monkeypatch) -> None:
     made: list[Endless] = []
 
     def open_recording(path: str) -> Endless:

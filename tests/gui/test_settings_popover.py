@@ -318,9 +318,7 @@ def test_drafters_are_refused_where_they_cannot_draft(
     assert "takes a trained map" in drafters(popover)["draft model"][1]
 
 
-def test_a_map_of_caches_runs_in_its_own_mode_alone(
-    popover: SettingsPopover, form: RequestForm, tmp_path: Path
-) -> None:
+def test_a_map_of_caches_runs_in_its_own_mode_alone(popover: SettingsPopover, form: RequestForm, tmp_path) -> None:
     folder = describe_adapter(tmp_path / "map", "kv", target=BUNDLED_TARGET, draft=BUNDLED_DRAFT)
     popover.take_adapter(folder)
     assert (form.settings.speculation.drafter, form.settings.speculation.adapter) == ("model", folder)

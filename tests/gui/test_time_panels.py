@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QGuiApplication, QImage
-from PySide6.QtWidgets import QApplication
 
 from evprof.core.protocols import RequestEnded
 from evprof.core.recording import RecordLog
@@ -94,9 +93,7 @@ def test_a_line_selects_its_span_and_a_span_its_line(
 
 
 @pytest.mark.parametrize("deltas", [(-132.0, 30.0), (235.0,), (-5.0, -1.0), (0.0,), (1e-3, -4e5)])
-def test_every_bar_of_the_difference_is_whole(
-    make_timeline: Callable[..., TimelineView], repeats: RecordLog, deltas: tuple[float, ...]
-) -> None:
+def test_every_bar_of_the_difference_is_whole(make_timeline, repeats: RecordLog, deltas: tuple[float, ...]) -> None:
     lane = make_timeline(repeats, 1, 2).delta
     lane.rows = [_Row("decode", "decode", delta, "", False, []) for delta in deltas]
     for place in range(len(deltas)):
@@ -140,9 +137,7 @@ def test_the_pointer_reads_all_lanes(make_timeline: Callable[..., TimelineView],
     assert {shown._gutter()[2] for shown in view.stack.in_sight()} == {None}
 
 
-def test_a_stopped_request_shows_the_median_of_what_finished(
-    make_timeline: Callable[..., TimelineView], repeats: RecordLog, add_row: Callable[..., None]
-) -> None:
+def test_a_stopped_request_shows_the_median_of_what_finished(make_timeline, repeats: RecordLog, add_row) -> None:
     """Stop in the middle of repeats left the half run in the columns."""
     add_row(repeats, 11, {"load": 5.0}, role="draft", mode="side-by-side", group=1, repeat=5, status="cancelled")
     view = make_timeline(repeats)
@@ -159,9 +154,7 @@ def _pixels(image: QImage) -> bytes:
 
 
 @pytest.mark.parametrize("mode", ["side-by-side", "speculative"])
-def test_every_picture_is_of_one_moment_and_no_lane_jumps(
-    make_timeline: Callable[..., TimelineView], application: QApplication, mode: str
-) -> None:
+def test_every_picture_is_of_one_moment_and_no_lane_jumps(make_timeline, application, mode: str) -> None:
     """What was drawn after each refresh is what a drawing from nothing gives, and shows the chosen runs alone."""
     recording = RecordLog()
     view = make_timeline(recording)

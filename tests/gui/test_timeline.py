@@ -200,9 +200,7 @@ def test_rounds_show_only_for_speculative_runs(view: TimelineView) -> None:
     assert hit.title in ("Round 1", "Round 2", "Round 3")
 
 
-def test_without_a_run_it_teaches_and_offers_one_button(
-    make_timeline: Callable[..., TimelineView], controller: RunController
-) -> None:
+def test_without_a_run_it_teaches_and_offers_one_button(make_timeline, controller: RunController) -> None:
     view = make_timeline(controller)
     heard: list[bool] = []
     view.run_requested.connect(lambda: heard.append(True))

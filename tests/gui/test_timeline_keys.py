@@ -108,9 +108,7 @@ def test_steps_keep_to_the_kind_that_is_selected(window: MainWindow) -> None:
     assert not window.controller.runs[3].spans[ref.span_id].is_stage
 
 
-def test_marks_are_kept_in_the_session_with_their_notes(
-    window: MainWindow, session_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_marks_are_kept_in_the_session_with_their_notes(window: MainWindow, session_file, monkeypatch) -> None:
     window.selection.select(TimeRange(2 * MS, 5 * MS))
     monkeypatch.setattr(QInputDialog, "getText", lambda *_, **__: ("slow here", True))
     _press(window, "Shift+M")

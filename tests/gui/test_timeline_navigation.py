@@ -191,9 +191,7 @@ def test_the_menu_zooms_marks_and_copies(view: TimelineView, chosen_from: Callab
     assert [action.text() for action in menu.actions()] == ["Collapse Speculation"]
 
 
-def test_the_menu_marks_the_run_under_the_pointer(
-    view: TimelineView, chosen_from: Callable[[Lane, float, str], None]
-) -> None:
+def test_the_menu_marks_the_run_under_the_pointer(view: TimelineView, chosen_from) -> None:
     view.selection.set_runs(1, 2)
     QApplication.processEvents()
     for place in (0, 1):

@@ -126,9 +126,7 @@ def test_tensorboard_opens_the_folder_of_the_trace_and_ends_with_the_window(
     assert board.is_closed
 
 
-def test_tensorboard_that_does_not_start_is_a_sentence(
-    dialog: TraceDialog, trace_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tensorboard_that_does_not_start_is_a_sentence(dialog: TraceDialog, trace_path: Path, monkeypatch) -> None:
     def fail(folder: Path) -> Board:
         raise UserError("TensorBoard cannot start.")
 

@@ -138,9 +138,7 @@ def test_the_offset_follows_a_run_that_goes_on(
     assert selection.offset_ns == times[0] - 200 * MS
 
 
-def test_two_speculative_runs_each_have_their_rounds(
-    application: QApplication, make_timeline: Callable[..., TimelineView], selection: Selection
-) -> None:
+def test_two_speculative_runs_each_have_their_rounds(application, make_timeline, selection: Selection) -> None:
     recording, engine = RecordLog(), ScriptedEngine(speed=500)
     sample = Sample("/gone/scene.npy", "/gone/scene.mp4", name="scene")
     for run_id in (1, 2):

@@ -50,9 +50,7 @@ def test_recent_sessions_are_those_that_are_still_there(tmp_path: Path) -> None:
     assert [entry.name for entry in look_up(Recent(tmp_path / "recent.json"))] == ["a", "c"]
 
 
-def test_a_session_that_was_open_is_listed_on_the_start_page(
-    window: MainWindow, session_file: Path, wait_until: Wait
-) -> None:
+def test_a_session_that_was_open_is_listed_on_the_start_page(window: MainWindow, session_file, wait_until) -> None:
     window.session.open(session_file)
     wait_until(lambda: window.controller.runs)
     window.welcome.note()

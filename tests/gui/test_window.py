@@ -125,9 +125,7 @@ def test_stop_ends_the_run_and_drops_what_waits(window: MainWindow, wait_until: 
     assert [run.info.status for run in window.controller.runs.values()] == [CANCELLED]
 
 
-def test_another_session_waits_for_the_run_and_loses_nothing(
-    window: MainWindow, wait_until: Wait, session_file: Path
-) -> None:
+def test_another_session_waits_for_the_run_and_loses_nothing(window: MainWindow, wait_until, session_file) -> None:
     start_engine(window, 3.0)
     window.requests.submit(_request("target"))
     wait_until(lambda: window.controller.runs)
@@ -145,9 +143,7 @@ def test_another_session_waits_for_the_run_and_loses_nothing(
     assert len(load_session(kept).recording.streams["tokens"]) == tokens
 
 
-def test_a_session_opens_in_the_background_and_shows_its_last_run(
-    window: MainWindow, session_file: Path, wait_until: Wait
-) -> None:
+def test_a_session_opens_in_the_background_and_shows_its_last_run(window: MainWindow, session_file, wait_until) -> None:
     window.open_paths([str(session_file)])
     wait_until(lambda: window.controller.runs)
     assert {1, 2, 3, 4} <= set(window.controller.runs)
@@ -192,9 +188,7 @@ def test_exports_are_written_in_the_background(
     assert (tmp_path / name).exists()
 
 
-def test_nothing_scrolls_sideways_at_1280_by_720(
-    window: MainWindow, session_file: Path, application: QApplication, wait_until: Wait
-) -> None:
+def test_nothing_scrolls_sideways_at_1280_by_720(window: MainWindow, session_file, application, wait_until) -> None:
     window.open_paths([str(session_file)])
     wait_until(lambda: window.controller.runs)
     window.following.show_run(3)

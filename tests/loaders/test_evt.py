@@ -148,9 +148,7 @@ def expected(kind: str, words: list[int]) -> list[Event]:
 
 
 @given(stream=STREAMS, block=st.sampled_from([1, 2, 3, 7, 1 << 17]))
-def test_any_block_size_gives_what_the_specification_says(
-    tmp_path: Path, stream: tuple[str, list[int]], block: int
-) -> None:
+def test_any_block_size_gives_what_the_specification_says(tmp_path, stream: tuple[str, list[int]], block: int) -> None:
     kind, words = stream
     path = tmp_path / "a.raw"
     path.write_bytes(packed(kind, words))

@@ -98,9 +98,7 @@ def test_times_beyond_71_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("times", [[5, 4], [0, 10, 20, 19], [-5, -6], [0, -1]])
 @pytest.mark.parametrize("size", [1, 10])
-def test_time_running_backwards_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: list[int], size: int
-) -> None:
+def test_time_running_backwards_is_refused(tmp_path, monkeypatch, times: list[int], size: int) -> None:
     monkeypatch.setattr(hdf5, "_GATHERED_EVENTS", 1)
     (tmp_path / "kept.h5").write_bytes(b"before")
     with pytest.raises(UserError, match=f"backwards at event {len(times) - 1}"):

@@ -55,9 +55,7 @@ def covers(row: LegacyRow) -> list[str]:
 
 
 @pytest.mark.parametrize(("shape", "family"), FAMILY_OF.items())
-def test_every_family_is_recognized_by_its_content(
-    shape: str, family: str, legacy_shapes: ModuleType, tmp_path: Path
-) -> None:
+def test_every_family_is_recognized_by_its_content(shape: str, family: str, legacy_shapes, tmp_path) -> None:
     path = written(tmp_path, getattr(legacy_shapes, shape)())
     assert open_legacy(path).family.name == family
     assert is_legacy(path)

@@ -228,9 +228,7 @@ def test_lists_of_different_lengths_lose_no_request(serving_shapes: ModuleType, 
     assert [len(row.token_times_ms) for row in rows] == [4, 0, 0]
 
 
-def test_too_many_requests_are_refused(
-    serving_shapes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_requests_are_refused(serving_shapes, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(json_rows, "MOST_ROWS", 3)
     for name in ("vllm.json", "profile_export.jsonl"):
         with pytest.raises(UserError, match="more than 3"):
@@ -243,9 +241,7 @@ def test_too_many_requests_are_refused(
     ),
     documents=st.integers(1, 3),
 )
-def test_lists_side_by_side_come_out_as_they_went_in(
-    lists: list[list[Any]], documents: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_lists_side_by_side_come_out_as_they_went_in(lists: list[list[Any]], documents: int, tmp_path_factory) -> None:
     path = tmp_path_factory.mktemp("lists") / "a.json"
     path.write_text("\n".join([json.dumps({"ttfts": lists[0], "n": 1, "itls": lists[1]})] * documents), "utf-8")
     reading = JsonRows(path)

@@ -153,9 +153,7 @@ def test_what_cannot_be_simulated_is_said() -> None:
 
 
 @pytest.mark.parametrize("refractory_us", [0, 40])
-def test_a_step_of_many_events_is_taken_in_parts_with_the_same_result(
-    monkeypatch: pytest.MonkeyPatch, refractory_us: int
-) -> None:
+def test_a_step_of_many_events_is_taken_in_parts_with_the_same_result(monkeypatch, refractory_us: int) -> None:
     found = []
     for at_once in (2_000_000, 1000):
         monkeypatch.setattr(simulation, "_AT_ONCE", at_once)

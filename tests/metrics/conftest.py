@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,32 +13,15 @@ from evprof.core.recording import RecordLog
 from evprof.core.records import BEGIN, END, SETTLED, RoundRecord, SpanRecord, TensorRecord, TokenRecord
 from evprof.core.run_info import KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunBook, RunLog
-from told import told
+from told import TINY_MODEL, told
 
 MS = 1_000_000
 ZERO = 5_000 * MS
 
 
-def model(name: str = "tiny", **changes: object) -> ModelFacts:
-    values = {
-        "name": name,
-        "family": "video_llava",
-        "model_type": "video_llava",
-        "parameters": 1000,
-        "weight_bytes": 4000,
-        "dtype": "float32",
-        "device": "cpu",
-        "quantization": None,
-        "layers": 3,
-        "kv_heads": 2,
-        "head_dim": 8,
-        "kv_element_bytes": 4,
-        "context_limit": 512,
-        "attention": "sdpa",
-        "cache": "dynamic",
-        "prompt_template": "vicuna",
-    }
-    return ModelFacts.from_json(values | changes)
+def model(name: str = "tiny", **changes: Any) -> ModelFacts:
+    sizes = {"parameters": 1000, "weight_bytes": 4000, "layers": 3, "head_dim": 8, "context_limit": 512}
+    return replace(TINY_MODEL, name=name, **(sizes | changes))
 
 
 class RunScript:

@@ -15,9 +15,7 @@ def _runs(script: Callable[..., Any], write: Callable[..., RunLog], *scales: flo
     return [write(script(run_id=number), scale=scale) for number, scale in enumerate(scales, start=1)]
 
 
-def test_means_spreads_and_percentiles_name_runs(
-    script: Callable[..., Any], plain_writer: Callable[..., RunLog]
-) -> None:
+def test_means_spreads_and_percentiles_name_runs(script, plain_writer) -> None:
     found = mean_parts(_runs(script, plain_writer, 5.0, 1.0, 2.0, 4.0, 3.0))
     assert [part.key.name for part in found] == ["load", "preprocess", "vision", "prefill", "decode", "unattributed"]
     load = found[0]
@@ -29,11 +27,7 @@ def test_means_spreads_and_percentiles_name_runs(
     ("scales", "spread", "ends"), [((1.0, 3.0), "range", [10.0, 30.0]), ((2.0,), "range", [20.0, 20.0])]
 )
 def test_few_runs_show_their_range(
-    script: Callable[..., Any],
-    plain_writer: Callable[..., RunLog],
-    scales: tuple[float, ...],
-    spread: str,
-    ends: list[float],
+    script, plain_writer, scales: tuple[float, ...], spread: str, ends: list[float]
 ) -> None:
     load = mean_parts(_runs(script, plain_writer, *scales))[0].to_json()
     assert (load["spread"], load["spread_ms"], load["runs"]) == (spread, ends, len(scales))

@@ -11,6 +11,7 @@ from evprof.core.run_info import ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics.limits.sizes import PUBLISHED_VISION, VICUNA_7B, ceiling_of, read_ceilings, read_models, sizes_of
 from evprof.metrics.limits.workload import kv_bytes_per_position, vision_flops
+from told import TINY_MODEL
 
 SEVEN_B = {"layers": 32, "kv_heads": 32, "head_dim": 128, "kv_element_bytes": 2, "dtype": "bfloat16"}
 CEILING = {
@@ -25,25 +26,8 @@ CEILING = {
 
 
 def model(**changes: Any) -> ModelFacts:
-    values: dict[str, Any] = {
-        "name": "tiny",
-        "family": "eventgpt",
-        "model_type": "",
-        "parameters": 1,
-        "weight_bytes": 4,
-        "dtype": "float32",
-        "device": "cpu",
-        "quantization": None,
-        "layers": 2,
-        "kv_heads": 2,
-        "head_dim": 4,
-        "kv_element_bytes": 4,
-        "context_limit": 64,
-        "attention": "sdpa",
-        "cache": "static",
-        "prompt_template": "",
-    }
-    return ModelFacts(**(values | changes))
+    values: dict[str, Any] = {"family": "eventgpt", "parameters": 1, "weight_bytes": 4}
+    return replace(TINY_MODEL, **(values | changes))
 
 
 def noted(**changes: Any) -> dict[str, Any]:

@@ -90,9 +90,7 @@ def test_what_is_said_follows_from_the_numbers(
 
 
 @given(counts=st.lists(st.integers(1, 5), min_size=2, max_size=4))
-def test_a_verdict_says_what_it_rests_on_and_two_amounts_need_three_runs_each(
-    cell_runs: ModuleType, counts: list[int]
-) -> None:
+def test_a_verdict_says_what_it_rests_on_and_two_amounts_need_three_runs_each(cell_runs, counts: list[int]) -> None:
     """Four runs at 8 and 16 frames, one of them alone at 8, once said "shrinks"."""
     runs = []
     for place, count in enumerate(counts):

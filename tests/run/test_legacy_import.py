@@ -175,9 +175,7 @@ def _figures(run: RunLog) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("shape", RUNS)
-def test_every_family_gives_a_document_and_figures_without_rows(
-    shape: str, legacy_shapes: ModuleType, tmp_path: Path
-) -> None:
+def test_every_family_gives_a_document_and_figures_without_rows(shape: str, legacy_shapes, tmp_path) -> None:
     """The figures that are kept beside the rows of every run are those of its rows."""
     summary, session, runs = imported(tmp_path, getattr(legacy_shapes, shape)())
     assert '"imported": {' in json.dumps(session_document(runs, session.environment), allow_nan=False)

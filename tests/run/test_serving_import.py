@@ -173,9 +173,7 @@ def test_a_file_without_single_requests_is_refused(serving_shapes: ModuleType, t
     assert not (tmp_path / "S.evprof").exists()
 
 
-def test_a_session_keeps_no_more_than_it_can_open(
-    serving_shapes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_keeps_no_more_than_it_can_open(serving_shapes, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(legacy_import, "MOST_TIMED_TOKENS", 6)
     monkeypatch.setattr(legacy_import, "MOST_TEXT", 10)
     monkeypatch.setattr(legacy_import, "RECORDS_PER_COMMIT", 3)
@@ -259,9 +257,7 @@ def exported(runs: list[RunLog], folder: Path) -> tuple[list[dict[str, Any]], di
 
 
 @given(made=RUNS, is_speculative=st.booleans())
-def test_an_export_comes_back_with_equal_figures(
-    made: list[Any], is_speculative: bool, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_an_export_comes_back_with_equal_figures(made: list[Any], is_speculative: bool, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("export")
     runs = [
         run_of(number, before, gaps, accepted if is_speculative else None, status)

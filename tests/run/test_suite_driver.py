@@ -208,9 +208,7 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("order", [INTERLEAVED, BLOCKS])
-def test_a_full_disk_stops_at_the_first_row_it_does_not_take(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str
-) -> None:
+def test_a_full_disk_stops_at_the_first_row_it_does_not_take(tmp_path, monkeypatch, order: str) -> None:
     plan, path, watcher = plan_of(order=order), tmp_path / "s.evprof", Listening()
     monkeypatch.setattr(SessionFile, "commit", FullDisk(runs=7))
     with pytest.raises(UserError, match=r"could not be saved \(.*disk is full.*--resume") as refused:

@@ -45,9 +45,7 @@ def test_the_painted_number_survives_encoding(tmp_path: Path) -> None:
     assert found.times_us == times
 
 
-def test_the_command_prints_tables_and_json(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], measured: dict[str, Any]
-) -> None:
+def test_the_command_prints_tables_and_json(monkeypatch, capsys, measured: dict[str, Any]) -> None:
     monkeypatch.setattr(
         video_bench, "measure_video", lambda rounds, note, *, only: measured | {"asked": [rounds, *only]}
     )

@@ -170,9 +170,7 @@ def survives(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_facts_of_another_kind_cost_themselves_alone(
-    changed: Callable[..., Path], capsys: pytest.CaptureFixture[str], value: Any
-) -> None:
+def test_facts_of_another_kind_cost_themselves_alone(changed, capsys, value) -> None:
     codes = survives(changed({f"fact:{key}": value for key in FACTS}), capsys)
     # What is nested without end is no session of ours any more.
     refused = int(value == deep(500))
@@ -180,18 +178,14 @@ def test_facts_of_another_kind_cost_themselves_alone(
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_parts_of_facts_of_another_kind(
-    changed: Callable[..., Path], capsys: pytest.CaptureFixture[str], value: Any
-) -> None:
+def test_parts_of_facts_of_another_kind(changed, capsys, value) -> None:
     codes = survives(changed({f"fact:{key}": shape(value) for key, shape in SHAPES.items()}), capsys)
     refused = int(value == deep(500))
     assert (codes["report"], codes["export"]) == (refused, refused)
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_runs_that_say_odd_things_of_themselves(
-    changed: Callable[..., Path], capsys: pytest.CaptureFixture[str], value: Any
-) -> None:
+def test_runs_that_say_odd_things_of_themselves(changed, capsys, value) -> None:
     free = {
         "sample": {"name": value, "prompt": value, "events": value, "video": value, "reference": value, HTML: value},
         "settings": {"max_new_tokens": value, "frames": value, HTML: value, "input": value},
@@ -201,9 +195,7 @@ def test_runs_that_say_odd_things_of_themselves(
 
 
 @pytest.mark.parametrize("value", [text for text in VALUES.values() if isinstance(text, str)])
-def test_texts_of_runs_are_texts_and_nothing_else(
-    changed: Callable[..., Path], capsys: pytest.CaptureFixture[str], value: str
-) -> None:
+def test_texts_of_runs_are_texts_and_nothing_else(changed, capsys, value: str) -> None:
     infos = {"cell": value, "text": value, "warnings": [value], "error": value, "started_at": value, "mode": value}
     imported = {"path": value, "family": value, "row": -1, "figures": {value: float("nan")}, "notes": [value] * 50}
     survives(changed({}, infos), capsys)

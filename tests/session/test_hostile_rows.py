@@ -91,9 +91,7 @@ def test_sixty_levels_and_a_parent_that_is_not_there_are_read(write_session: Wri
 
 
 @pytest.mark.parametrize(("start_ns", "end_ns"), [(0, 0), (5, 1), (0, 2**62), (-(2**62), 2**62), (None, 1)])
-def test_runs_that_took_no_time_or_all_of_it_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], start_ns: int | None, end_ns: int
-) -> None:
+def test_runs_that_took_no_time_or_all_of_it_are_reported(tmp_path, capsys, start_ns: int | None, end_ns: int) -> None:
     played, made = RecordLog(), RecordLog()
     request = RunRequest("side-by-side", Sample("e.npy", "v.mp4"), ModelChoice("draft"), ModelChoice("target"))
     ScriptedEngine(Script(), speed=3000.0).run(request, played, threading.Event())

@@ -44,9 +44,7 @@ def test_a_session_with_a_hard_link_is_not_continued(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_program_stopped_while_it_makes_a_session_leaves_no_empty_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_stopped_while_it_makes_a_session_leaves_no_empty_one(tmp_path, monkeypatch) -> None:
     """As four quick Ctrl-C did."""
 
     def stop(*_: object) -> None:

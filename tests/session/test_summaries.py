@@ -100,9 +100,7 @@ def test_the_version_is_counted_up_with_the_figures() -> None:
     assert (kept.VERSION, len(names), names[0], names[-1]) == (2, 64, "accepted_positions", "unattributed_ms")
 
 
-def test_a_figure_of_another_version_is_computed_from_the_rows(
-    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_figure_of_another_version_is_computed_from_the_rows(session: Path, tmp_path, monkeypatch) -> None:
     path = changed(session, tmp_path, "UPDATE figures SET figures = '{\"version\": 1}' WHERE run_id < 0")
     run = open_session(path).runs[3]
     run.kept = {kept.VERSION_KEY: kept.VERSION - 1}
