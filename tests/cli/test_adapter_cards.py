@@ -43,7 +43,6 @@ def test_an_evaluation_writes_the_command_that_repeats_it(evprof: Callable[..., 
     evaluated = evprof("adapter", "evaluate", made, unseen, "--gamma", 3, "--device", "cpu", "--json")
     assert evaluated.code == 0, evaluated.errors
     told = read_adapter(str(made)).evaluation
-    assert told is not None
     assert evaluated.document["evaluation"] == told
     assert told["command"] in (made / CARD).read_text("utf-8")
     again = evprof(*shlex.split(told["command"])[1:], "--no-write", "--json").document["evaluation"]

@@ -293,7 +293,6 @@ def test_ctrl_c_in_a_single_conversion(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
     text, errors = process.communicate(timeout=300)
@@ -313,10 +312,8 @@ def test_a_second_ctrl_c_ends_the_process(recording: Path, tmp_path: Path) -> No
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "deaf\n"
     process.send_signal(signal.SIGINT)
-    assert process.stderr is not None
     while "stopping" not in (line := process.stderr.readline()):
         assert line, "it ended at the first"
     process.send_signal(signal.SIGINT)

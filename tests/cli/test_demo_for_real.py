@@ -65,7 +65,6 @@ def _shape(printed: str) -> list[str]:
 def test_the_page_shows_lines_as_the_demo_prints_them(demo: RealDemo) -> None:
     page = (ROOT / "docs" / "first-ten-minutes.md").read_text(encoding="utf-8")
     shown = re.search(r"<!-- demo -->\n.*?```text\n(.*?)```\n<!-- demo ends -->", page, re.DOTALL)
-    assert shown is not None
     assert _shape(demo.printed) == _shape(shown[1])
     assert len(_shape(demo.printed)) == 8
 

@@ -50,7 +50,6 @@ def test_the_first_stops_and_keeps(tmp_path: Path, wait_until: Callable[..., Non
 def test_the_second_ends_the_process(tmp_path: Path, wait_until: Callable[..., None]) -> None:
     process, path = start(tmp_path, wait_until, is_deaf=True)
     process.send_signal(signal.SIGINT)
-    assert process.stderr is not None
     while "stopping" not in (line := process.stderr.readline()):
         assert line, "it ended at the first"
     process.send_signal(signal.SIGINT)

@@ -28,11 +28,9 @@ def test_a_row_for_every_process_and_two_components(evprof: Any, words: tuple[st
 
 def test_components_are_those_of_the_analysis_of_variance() -> None:
     found = components([[10.0, 12.0], [20.0, 22.0], [30.0, 32.0]])
-    assert found is not None
     assert found.mean == 21
     assert found.within == pytest.approx(2**0.5 / 21)
     assert found.between == pytest.approx(((200 - 2) / 2) ** 0.5 / 21)
     assert components([]) is None
     alone = components([[5.0]])
-    assert alone is not None
     assert (alone.between, alone.within) == (None, None)

@@ -36,7 +36,6 @@ def test_the_second_comes_after_the_first(tmp_path: Path) -> None:
 def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         assert is_held(path)
         holder.kill()

@@ -401,7 +401,6 @@ def test_a_run_of_the_bundled_pair_passes_text_where_vocabularies_differ(
     plain, drafted = found
     assert (plain.info.error, drafted.info.error) == (None, None)
     facts = drafted.info.speculation
-    assert facts is not None
     assert (facts.alignment, facts.is_lossless, facts.draft_ids, facts.target_ids) == (REENCODED, True, 400, 768)
     ids = [[token.token_id for token in run.tokens if token.origin != "rejected"] for run in found]
     assert len(ids[1]) == 24

@@ -285,7 +285,6 @@ def test_a_run_says_who_drafted_and_says_what_the_target_says(engine, sample, ad
     kept = [token.token_id for token in run.tokens if token.origin != "rejected"]
     assert kept == [token.token_id for token in plain.tokens]
     facts = run.info.speculation
-    assert facts is not None
     assert (facts.kind, facts.drafter, facts.adapter, facts.tree) == ("eagle", "test-head", "test-head", tree)
     assert facts.is_lossless
     assert list(run.info.models) == ["target"]

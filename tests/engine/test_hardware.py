@@ -92,7 +92,6 @@ def test_what_the_driver_withholds_is_none(nvml: FakeNvml) -> None:
     nvml.withheld = {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetComputeRunningProcesses"}
     nvml.withheld.add("nvmlDeviceGetCurrentClocksThrottleReasons")
     state = gpu_state(GPU)
-    assert state is not None
     assert (state["power_limit_w"], state["other_processes"], state["throttle_reasons"]) == (None, None, None)
     assert state["temperature_c"] == 41
 
@@ -129,7 +128,6 @@ def test_a_watch_compares_before_and_after(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("engines.hardware.environment.gpu_state", lambda _: next(states))
     watch = GpuWatch([GPU, torch.device("cpu"), GPU, torch.device("cuda", 1)])
     now, said = watch.look_again()
-    assert now[GPU] is not None
     assert now[GPU]["clocks_mhz"] == 900
     assert [sentence.split(" was")[0] for sentence in said] == ["The GPU cuda:0"]
 

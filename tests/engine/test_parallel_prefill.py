@@ -274,7 +274,6 @@ def test_every_forced_window_is_lossless_and_leaves_exact_caches(
     if most == 0:
         assert block is None
     else:
-        assert block is not None
         drafted = [int(token) for token in block.drafted_ids.split(",")]
         assert len(drafted) == block.drafted <= most
         # Fewer than asked for only because the draft saw an end.
@@ -325,7 +324,6 @@ def test_a_tree_inside_is_lossless_and_leaves_exact_caches(
     if not temperature:
         assert done.ids == (free[: free.index(next(iter(ends))) + 1] if ends else free)
     block = assert_records_add_up(sink, done.ids)
-    assert block is not None
     assert block.drafted == min(hidden, count - 1)
     assert_cache_is_fresh(done.target, pair, done.ids[:-1])
     if afterwards == "rounds":

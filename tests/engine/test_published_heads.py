@@ -332,7 +332,6 @@ def test_a_run_says_who_drafted_and_says_what_the_target_says(
 ) -> None:
     written = save(RUN_HEADS[name](tmp_path / "my-head"))
     kind, info = drafter_of(str(written.folder), None)
-    assert info is not None
     settings = GenerationSettings(max_new_tokens=10)
     plain = carry_out(engine, RunRequest("target", sample, None, ModelChoice("tiny-target"), settings))
     speculation = SpeculationSettings(drafter=kind, adapter=str(info.folder), tree=tree)
@@ -344,7 +343,6 @@ def test_a_run_says_who_drafted_and_says_what_the_target_says(
     kept = [token.token_id for token in run.tokens if token.origin != "rejected"]
     assert kept == [token.token_id for token in plain.tokens]
     facts = run.info.speculation
-    assert facts is not None
     assert (facts.kind, facts.drafter, facts.tree) == (kind, "my-head", tree)
     assert facts.is_lossless
     said = [warning for warning in run.info.warnings if "reads what enters the target's layers" in warning]

@@ -34,7 +34,6 @@ def profile_of() -> Any:
 
     def read(path: Path) -> Any:
         match = consts.WORKER_PATTERN.match(path.name)
-        assert match is not None
         profile = data.RunProfileData.parse(match.group(1), match.group(2), str(path), str(path.parent))
         return profile, generator.RunGenerator("worker", None, profile).generate_run_profile()
 

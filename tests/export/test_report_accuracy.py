@@ -104,5 +104,4 @@ def test_rates_of_lists_with_free_text_say_how_many_can_be_right_or_wrong(runs):
     assert " of " not in rows["good"]["token F1"]
     (column, _) = configurations_of(runs)
     told = accuracy_of(column)
-    assert told is not None
     assert (told.to_json()["samples"], told.to_json()["judged"]) == (8, 4)

@@ -109,7 +109,6 @@ def test_a_page_fetches_and_runs_nothing_and_names_are_its_own() -> None:
         assert not any("ünsäglich" in (value or "") for value in attributes.values())
     assert "@import" not in document
     policy = page.named("meta")[1]["content"]
-    assert policy is not None
     assert policy.startswith("default-src 'none'")
     named = [str(attributes["id"]) for _, attributes in page.tags if "id" in attributes]
     used = [

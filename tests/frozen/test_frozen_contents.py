@@ -25,7 +25,6 @@ PACKAGING = Path(__file__).parents[2] / "packaging"
 
 def folder_of(package: str) -> Path:
     found = importlib.util.find_spec(package)
-    assert found is not None
     assert found.submodule_search_locations
     return Path(found.submodule_search_locations[0])
 

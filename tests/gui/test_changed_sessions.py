@@ -113,7 +113,6 @@ def test_what_is_typed_about_a_run_is_not_said_of_another_session(
     (remarks.ask_name if field == "name" else remarks.ask_note)([1])
     assert window.session.path == other_file
     assert getattr(window.controller.runs[1].info, field) == ""
-    assert window.messages.shown is not None
     assert window.messages.shown.sentence.startswith("Another session was opened")
 
 
@@ -142,7 +141,6 @@ def test_runs_that_wait_are_not_lost_to_another_session(window: MainWindow, sess
         window.session.read(session_file)
     window.session.start_new()
     assert len(window.controller.waiting) == 1
-    assert window.messages.shown is not None
     assert "wait in the queue" in window.messages.shown.sentence
     window.controller.remove_waiting(window.controller.waiting[0])
     window.session.read(session_file)
@@ -161,7 +159,6 @@ def test_a_session_that_another_window_records_is_not_written(
         window.session.read(session_file)
         window.show_sample(bundled_sample())
         window.toolbar.run()
-        assert window.messages.shown is not None
         assert "under another name" in window.messages.shown.sentence
         assert not asked
         own = tmp_path / "own.evprof"

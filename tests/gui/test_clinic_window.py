@@ -136,7 +136,6 @@ def test_a_rejection_leads_to_its_round(dialog: ClinicDialog, selection: Selecti
 def test_break_even_shows_the_measured_point(dialog: ClinicDialog) -> None:
     run = dialog._controller.runs[SPECULATIVE]
     found = prediction_of(run, others(dialog))
-    assert found is not None
     assert dialog.sentence.text == speculation_sentence(run, others(dialog))
     assert dialog.plot.measured == found.measured[DECODE]
     assert dialog.plot.measured.interval is not None

@@ -37,7 +37,6 @@ def test_a_speculative_run_shows_proposals_left_and_the_answer_right(pair: Model
     run = runs[3]
     assert pair.right.text.plain_text() == run.info.text
     flow = pair.left.text.flow
-    assert flow is not None
     assert {mark.origin for mark in flow.marks} == {"accepted", "rejected"}
     counters = dict(pair.left.counters.entries)
     assert counters["drafted"] == str(sum(entry.drafted for entry in run.rounds))
@@ -65,7 +64,6 @@ def test_gone_files_leave_the_runs_own_frames(pair: ModelPair, runs: dict[int, R
     assert pair.right.player.note.startswith("scene.mp4 is gone")
     first = pair.right.player.image
     assert first is not None
-    assert pair.right.pictures is not None
     assert first == pair.right.pictures.images[0]
     pair.clock.seek(pair.clock.duration_us)
     assert pair.right.player.image == pair.right.pictures.images[-1]

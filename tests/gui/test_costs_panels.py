@@ -51,7 +51,6 @@ def test_bars_are_bytes_on_one_scale(make_panel: MakePanel, controller: RunContr
     assert max(widths) == pytest.approx(min(widths), rel=1e-6), "a pixel is worth the same everywhere"
     for place, run_id in enumerate((1, 2)):
         held = cache_map(controller.runs[run_id])
-        assert held is not None
         kept = sum(part.value for part in bar_of(panel, place).parts if part.style in (PLAIN, FAINT))
         assert kept == pytest.approx(held.held_bytes / MIB)
 
@@ -94,7 +93,6 @@ def test_a_selected_token_has_its_place_in_the_cache(
     selection.select(TokenRef(2, 3))
     panel.show_runs()
     held, mark = cache_map(controller.runs[2]), bar_of(panel).mark
-    assert held is not None
     assert mark is not None
     assert int(mark * MIB * held.length / held.held_bytes) == controller.runs[2].info.lengths["target"].input + 3
 
@@ -132,7 +130,6 @@ def test_the_bars_are_the_shares_of_all_visual_tokens(
     panel = make_panel(VisualPanel, controller)
     selection.set_runs(1, 2)
     costs = visual_costs(controller.runs[2])
-    assert costs is not None
     group = panel.bars.groups[1]
     assert len(group.bars) == len(costs.frames) + bool(costs.shared.tokens)
     whole = sum(bar.whole for bar in group.bars)

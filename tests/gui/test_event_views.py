@@ -52,7 +52,6 @@ def test_the_curve_counts_every_event_once_and_leads_there(
     curve = player.rate_curve
     wait_until(lambda: curve.rates is not None and bool(curve.rates.looked_us.all()))
     rates = curve.rates
-    assert rates is not None
     assert (rates.on.sum(), rates.off.sum()) == polarity_counts(events)
     assert not rates.is_sampled
     assert curve.isVisible()

@@ -85,7 +85,6 @@ def window(themes: ThemeHolder, application, session_file, asked: Asked, wait_un
     made.following.show_run(3)
     run = made.controller.runs[3]
     stage = run.stage("decode", "target")
-    assert stage is not None
     made.selection.select(SpanRef(3, stage.span_id))
     made.timeline.zooming.focus_selection()
     made.activateWindow()
@@ -155,7 +154,6 @@ def beside(window: MainWindow, _asked: Asked) -> None:
     """Two runs are shown, aligned where no other action aligns them."""
     window.selection.set_runs(1, 4)
     stage = window.controller.runs[4].stage("decode", "target")
-    assert stage is not None
     window.selection.select(SpanRef(4, stage.span_id))
     window.selection.set_alignment(RunAlignment(LANDMARK, Landmark("vision")))
 

@@ -47,7 +47,6 @@ def section(run: RunLog, head: str) -> DetailSection | None:
 
 def test_parts_that_take_turns_are_told_together(run: RunLog) -> None:
     found = section(run, "Parts")
-    assert found is not None
     assert lines(found) == {"open": "2.00 ms", "decode × 2": "8.00 ms", "colour × 2": "2.00 ms"}
     assert {detail.swatch for detail in found.details} == {""}, "a part is no stage, whatever it is called"
 
@@ -55,7 +54,6 @@ def test_parts_that_take_turns_are_told_together(run: RunLog) -> None:
 def test_frames_are_told_with_their_rate_and_where_they_came_from(run: RunLog) -> None:
     run.info.loading["target"] = FRAMES
     found = section(run, "Loading")
-    assert found is not None
     assert lines(found) == {
         "frames": "8",
         "rate": "667 frames/s",

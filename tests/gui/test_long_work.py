@@ -186,7 +186,6 @@ def test_training_takes_the_folder_that_was_collected(themes: ThemeHolder, wait_
     work.offer(Works(_argv, lambda _: ""))
     work.begin(next(form for form in FORMS if form.name == COLLECT), {"manifest": "a.csv", "output": "/x/examples"})
     wait_until(lambda: bar.shown is not None)
-    assert bar.shown is not None
     assert bar.shown.action == "Train an adapter…"
     bar.act()
     (dialog,) = window.findChildren(WorkDialog)
@@ -217,7 +216,6 @@ def test_what_was_made_is_opened_in_the_window(tmp_path: Path, wait_until: Calla
     made.unlink()
     button.click()
     assert len(opened) == 1
-    assert bar.shown is not None
     assert bar.shown.sentence == f"{made} is not there any more."
     work.close()
     controller.close()

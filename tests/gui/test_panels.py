@@ -81,7 +81,6 @@ def test_the_speculation_panel_counts_and_judges(runs: dict[int, RunLog], themes
     panel = SpeculationPanel(themes)
     panel.show_run(runs[3], runs)
     counts = acceptance(runs[3])
-    assert counts is not None
     assert panel.table.rows[0].cells[0] == f"{counts.accepted} / {counts.drafted}"
     assert panel.table.rows[1].cells[1] == f"{counts.mean_acceptance_length:.2f}"
     verdict = speculation_verdict(runs[3], list(runs.values()), payoff_of(runs[3], runs.values()))
@@ -101,7 +100,6 @@ def inspected(inspector: Inspector) -> dict[str, str]:
 def test_the_inspector_knows_a_span(controller: RunController, selection: Selection, themes: ThemeHolder) -> None:
     inspector = Inspector(selection, controller, themes)
     vision = controller.runs[2].stage("vision", "target")
-    assert vision is not None
     selection.select(SpanRef(2, vision.span_id))
     said = inspected(inspector)
     assert said["visual_embeddings"].startswith("[1, 2056, 512] bf16")
@@ -109,7 +107,6 @@ def test_the_inspector_knows_a_span(controller: RunController, selection: Select
     assert {"tower", "projector"} <= set(said)
     assert "provisional" not in said["duration"]
     prefill = controller.runs[2].stage("prefill", "target")
-    assert prefill is not None
     assert prefill.duration_ns is not None
     selection.select(SpanRef(2, prefill.span_id))
     rate = float(inspected(inspector)["throughput"].removesuffix(" tok/s").replace(",", ""))

@@ -77,8 +77,6 @@ def view(make_timeline: Callable[..., TimelineView], controller: RunController) 
 
 def test_both_models_overlap_in_two_lanes_of_one_run(view: TimelineView) -> None:
     left, right = view.scene.tracks[:2]
-    assert left is not None
-    assert right is not None
     assert left.run is right.run
     assert left.zero_ns == right.zero_ns
     draft, target = left.run.stage("prefill", DRAFT), left.run.stage("prefill", TARGET)
@@ -91,7 +89,6 @@ def test_both_models_overlap_in_two_lanes_of_one_run(view: TimelineView) -> None
 def test_the_overlap_is_the_window_and_counts_what_was_hidden_in_it(view: TimelineView) -> None:
     run = view.controller.runs[HIDDEN]
     found = shown_overlap(view.scene)
-    assert found is not None
     overlap = found[1]
     assert (overlap.start_ns, overlap.end_ns) == (
         run.stage("prefill", DRAFT).end_ns,
@@ -104,7 +101,6 @@ def test_the_overlap_is_the_window_and_counts_what_was_hidden_in_it(view: Timeli
     assert wordings(overlap)[1] == counts
     middle = (overlap.start_ns + overlap.end_ns) // 2 - view.scene.tracks[1].zero_ns
     hit = view.overlap.hit(QPointF(view.scene.scale.x(middle), 12))
-    assert hit is not None
     assert ("hidden drafted", str(overlap.drafted)) in hit.facts
     assert view.overlap.hit(QPointF(view.scene.scale.x(0), 12)) is None
 

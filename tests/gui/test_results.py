@@ -71,7 +71,6 @@ def test_results_that_came_during_a_run_are_opened_after_it(
     window.results.take([legacy])
     wait_until(lambda: window.messages.shown is not None and "Imported" in window.messages.shown.sentence)
     notice = window.messages.shown
-    assert notice is not None
     assert f"It lies at {tmp_path / 'kept' / 'one_vs_eight.evprof'}, and is not opened yet" in notice.sentence
     assert not window.controller.runs
     window.messages.act()

@@ -143,8 +143,6 @@ def test_repeats_are_one_line_with_their_interval_and_badges(window: MainWindow)
     assert plain.figure_below.endswith("ms")
     assert pairs.figure_below.count(" / ") == 1, "a time for each model, and no sum"
     payoff = payoff_of(window.controller.runs[9], window.controller.runs.values())
-    assert payoff is not None
-    assert payoff.whole is not None
     assert payoff.whole.interval is None
     assert drafted.figure == "?"
     assert drafted.role == ("" if not payoff.is_clear else "good" if payoff.is_faster else "bad")
@@ -212,7 +210,6 @@ def test_deleting_is_undone_at_once_or_later(window: MainWindow, path: Path) -> 
     assert window.selection.runs == (None, None)
     assert window.controller.next_run_id == 16
     notice = window.messages.shown
-    assert notice is not None
     assert notice.sentence == "Runs 12, 13, 14 deleted."
     window.session.on_disk()
     assert set(_saved(path).runs) == set(range(1, 12)) | {15}
@@ -272,12 +269,10 @@ def test_a_chosen_baseline_is_told_everywhere_and_remembered(window: MainWindow,
     window.session.on_disk()
     saved = _saved(path).runs
     found = payoff_of(saved[9], saved.values())
-    assert found is not None
     assert found.baseline.run_ids == (12, 13, 14)
     assert run_document(saved[10], list(saved.values()))["baseline"] == {"run_ids": [12, 13, 14]}
     window.dialogs.show_clinic()
     clinic = window.findChild(ClinicDialog)
-    assert clinic is not None
     assert clinic.against.text() == "vs runs 12, 13, 14 ▾"
     clinic.close()
     window.runs.remarks.weigh_against([runs[number] for number in (9, 10, 11)], ())
@@ -300,7 +295,6 @@ def test_the_sentence_that_lacks_runs_has_a_button_for_them(window: MainWindow, 
     for request in asked:
         request.validate()
         assert (request.sample, request.settings) == (before.sample, before.settings)
-        assert request.target is not None
         assert request.target.name == before.models["target"].name
         # Its runs are there to be held against what is shown, so they do not take its place.
         controller = window.controller

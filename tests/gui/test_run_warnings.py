@@ -28,10 +28,8 @@ def test_warnings_stand_above_the_views_until_they_are_dismissed(window: MainWin
     warned(window.session.recording)
     window.controller.pull()
     assert window.messages.isVisible()
-    assert window.messages.shown is not None
     assert (window.messages.shown.kind, window.messages.shown.sentence) == ("warn", f"Run 1: {HOT}")
     window.messages.dismiss()
-    assert window.messages.shown is not None
     assert window.messages.shown.sentence == f"Run 1: {LONG}"
     window.messages.dismiss()
     assert not window.messages.isVisible()

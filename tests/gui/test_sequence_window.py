@@ -103,7 +103,6 @@ def test_the_video_is_shown_at_its_offset(window: MainWindow, wait_until: Wait, 
         window.pair.clock.seek(position_us)
         wait_until(lambda: not player.is_waiting)
         image = player.image
-        assert image is not None
         wanted = np.random.default_rng(index).integers(0, 255, (48, 64, 3), dtype=np.uint8)
         colour = image.pixelColor(10, 10)
         assert [colour.red(), colour.green(), colour.blue()] == wanted[10, 10].tolist()

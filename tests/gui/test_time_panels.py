@@ -77,7 +77,6 @@ def test_a_line_selects_its_span_and_a_span_its_line(
     assert longest == sorted(longest, reverse=True)
     view.setCurrentIndex(model.index(0, 0))
     ref = selection.span
-    assert ref is not None
     assert panel._controller.runs[3].spans[ref.span_id].name == model.data(model.index(0, 0))
     panel.table.filter.setText("VISION")
     assert {model.data(model.index(row, 1)) for row in range(model.rowCount())} == {"vision"}
@@ -109,7 +108,6 @@ def test_the_difference_is_of_means_and_says_so(
     assert lane.sentence() == "B less A: means of 5 runs and 5 runs. The lanes above are runs 1 and 2 alone."
     assert {row.stage: row.delta_ms for row in lane.rows}["prefill"] == pytest.approx(270.0)
     hit = lane.hit(QPointF(5.0, lane.bar([row.stage for row in lane.rows].index("prefill")).center().y()))
-    assert hit is not None
     assert hit.span == SpanRef(2, 1)
     view.selection.set_runs(None, 2)
     assert lane.rows == []
@@ -122,7 +120,6 @@ def test_the_pointer_reads_all_lanes(make_timeline: Callable[..., TimelineView],
     view = make_timeline(controller, 3, 3, size=(1100, 460))
     lane = view.stage_lane(1)
     track = lane.track
-    assert track is not None
     first = track.run.rounds[1]
     at = first.start_ns + first.draft_ns // 2
     last = len([token for token in track.run.tokens if token.t_ns <= at]) - 1

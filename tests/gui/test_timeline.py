@@ -78,9 +78,7 @@ def _drag(view: TimelineView, x0: float, x1: float, y: float = 60) -> None:
 def _place(view: TimelineView, lane: StageLane, name: str) -> QPoint:
     """The middle of a stage's bar, in the stack's coordinates."""
     track = lane.track
-    assert track is not None
     span = track.run.stage(name, track.role)
-    assert span is not None
     middle = (span.start_ns + (span.end_ns or span.start_ns)) // 2 - track.zero_ns
     return QPoint(round(GUTTER_PX + view.scene.scale.x(middle)), round(lane.y() + BAR_TOP + 6))
 
@@ -131,7 +129,6 @@ def test_a_click_selects_and_a_click_beside_clears(view: TimelineView) -> None:
     assert isinstance(lane, StageLane)
     QTest.mouseClick(view.stack, Qt.MouseButton.LeftButton, pos=_place(view, lane, "prefill"))
     ref = view.selection.span
-    assert ref is not None
     assert ref.run_id == 2
     assert view.controller.runs[2].spans[ref.span_id].name == "prefill"
     QTest.mouseClick(view.stack, Qt.MouseButton.LeftButton, pos=QPoint(view.stack.width() - 2, lane.y() + 2))
@@ -144,9 +141,7 @@ def test_a_double_click_zooms_to_the_span_and_beside_one_fits(view: TimelineView
     QTest.mouseDClick(view.stack, Qt.MouseButton.LeftButton, pos=_place(view, lane, "vision"))
     run = view.controller.runs[2]
     span = run.stage("vision", TARGET)
-    assert span is not None
     wanted = view.scene.range_of(SpanRef(2, span.span_id))
-    assert wanted is not None
     scale = view.scene.scale
     assert scale.start_ns < wanted[0] < wanted[1] < scale.end_ns
     assert (wanted[1] - wanted[0]) / scale.span_ns > 0.8
@@ -159,7 +154,6 @@ def test_comma_and_period_step_through_stages(view: TimelineView) -> None:
     for _ in range(12):
         view.deeds()["next_span"]()
         ref = view.selection.span
-        assert ref is not None
         names.append((ref.run_id, view.controller.runs[ref.run_id].spans[ref.span_id].name))
     assert {name for _, name in names} == {"load", "preprocess", "vision", "prefill", "decode"}
     last = view.selection.span
@@ -175,10 +169,8 @@ def test_the_card_tells_exact_figures(view: TimelineView) -> None:
     view.stack.point_at(QPointF(_place(view, lane, "prefill")))
     card = view.stack.card
     assert not card.isHidden()
-    assert card.hit is not None
     facts = dict(card.hit.facts)
     span = view.controller.runs[2].stage("prefill", TARGET)
-    assert span is not None
     assert facts["duration"] == f"{(span.duration_ns or 0) / 1e6:.3f} ms"
     assert "2089" in facts["in embeddings"]
     assert card.parentWidget() is view
@@ -193,10 +185,8 @@ def test_rounds_show_only_for_speculative_runs(view: TimelineView) -> None:
     accepted, drafted = sum(row.accepted for row in run.rounds), sum(row.drafted for row in run.rounds)
     assert view.rounds.names() == ("Speculation", f"{accepted} of {drafted} accepted")
     track = view.rounds.track
-    assert track is not None
     starts, *_ = track.rounds()
     hit = RoundLane.hit(view.rounds, QPointF(view.scene.scale.x(int(starts[1])) + 1, 12))
-    assert hit is not None
     assert hit.title in ("Round 1", "Round 2", "Round 3")
 
 

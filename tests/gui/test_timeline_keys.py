@@ -104,7 +104,6 @@ def test_steps_keep_to_the_kind_that_is_selected(window: MainWindow) -> None:
     window.selection.select(SpanRef(3, part.span_id))
     _press(window, ".")
     ref = window.selection.span
-    assert ref is not None
     assert not window.controller.runs[3].spans[ref.span_id].is_stage
 
 
@@ -133,9 +132,7 @@ def test_esc_takes_a_message_away_before_the_selection(window: MainWindow) -> No
 
 def test_figures_of_a_range_are_copied_as_the_panel_tells_them(window: MainWindow) -> None:
     stage = window.controller.runs[3].stage("decode", "target")
-    assert stage is not None
     decoding = window.timeline.scene.range_of(SpanRef(3, stage.span_id))
-    assert decoding is not None
     window.selection.select(TimeRange(decoding.start_ns, decoding.start_ns + 4 * MS))
     _point(window, window.timeline.scene.scale.x(decoding.start_ns + 2 * MS))
     lines = window.timeline.offers.lines_of(None)
@@ -151,7 +148,6 @@ def test_a_deleted_mark_comes_back(window: MainWindow) -> None:
     window.controller.marks.delete(mark)
     assert window.timeline.scene.marks == []
     notice = window.messages.shown
-    assert notice is not None
     assert notice.action == "Undo"
     window.messages.act()
     assert window.controller.marks.marks == [mark]

@@ -214,7 +214,6 @@ def test_power_has_a_line_for_each_run(make_timeline: MakeTimeline, scripted_rec
     assert [text for _, text in lane.scale_marks()] == ["800 W", "0"]
     assert max(float(one.levels.max()) for one in lane.series()) == 610.0
     hit = lane.hit(QPointF(view.scene.scale.x(4500 * MS), lane.height() / 2))
-    assert hit is not None
     assert hit.facts == [("B · run 2 · Video-LLaVA GPU", "390.0 W")]
 
 

@@ -41,7 +41,6 @@ def test_a_token_tells_five_likeliest_and_the_entropy(
     run = runs[3]
     token = next(one for one in run.tokens if one.origin == "accepted")
     record = run.alternatives_of(token)
-    assert record is not None
     selection.select(TokenRef(3, token.position))
     odds = section(inspector, "Likeliest tokens").details
     assert [detail.bar for detail in odds] == [*(one.chance for one in record.listed), None]

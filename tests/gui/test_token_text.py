@@ -57,7 +57,6 @@ def test_a_long_answer_is_followed_to_its_end(themes: ThemeHolder, selection: Se
 def test_a_very_long_answer_is_cut_and_copied_whole(themes: ThemeHolder, selection: Selection) -> None:
     run = long_run(MOST_TOKENS + 50)
     view = shown_text(run, "target", selection, themes)
-    assert view.flow is not None
     assert len(view.flow.marks) == MOST_TOKENS
     assert view.toPlainText().count("token") == MOST_TOKENS
     assert view.plain_text().count("token") == MOST_TOKENS + 50
@@ -75,7 +74,6 @@ def test_copy_gives_the_plain_answer(runs: dict[int, RunLog], themes: ThemeHolde
 
 def center_of(view: TokenText, index: int) -> QPoint:
     """A point of the viewport inside the mark's glyphs, found by asking where it answers."""
-    assert view.flow is not None
     wanted = view.flow.marks[index]
     for y in range(4, view.viewport().height(), 8):
         hits = [x for x in range(0, view.viewport().width(), 2) if view.mark_at(QPoint(x, y)) == wanted]
@@ -180,7 +178,6 @@ def test_both_texts_mark_what_is_selected(
 def test_a_click_on_a_rejected_token_selects_it_in_its_round(themes: ThemeHolder, selection: Selection) -> None:
     """Its place in the answer is another token's: that one is not what was clicked."""
     view = shown_text(speculated(), "target", selection, themes)
-    assert view.flow is not None
     index = next(place for place, mark in enumerate(view.flow.marks) if mark.text.strip() == "near")
     QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=center_of(view, index))
     assert selection.round == RoundRef(1, 0, 3)

@@ -50,10 +50,7 @@ def test_run_hands_over_what_is_set(toolbar: Toolbar, tmp_path: Path) -> None:
     assert request.sample.prompt == "What moves?"
     assert request.sample.events_path == bundled_sample().events_path
     assert (request.mode, request.settings.max_new_tokens) == ("speculative", 17)
-    assert request.trace is not None
     assert request.trace.folder == str(tmp_path / "traces")
-    assert request.draft is not None
-    assert request.target is not None
     assert (request.draft.name, request.target.name) == ("evprof-tiny-eventgpt", "evprof-tiny-video-llava")
 
 
@@ -145,7 +142,6 @@ def test_a_checkpoint_folder_device_and_arithmetic_reach_the_request(toolbar: To
     found = requests_of(toolbar)
     toolbar.run()
     draft = found[0].draft
-    assert draft is not None
     assert (draft.name, draft.device, draft.dtype) == (str(tmp_path), "cuda:1", "bfloat16")
 
 

@@ -139,7 +139,6 @@ def test_pages_show_the_figures_of_the_trace(dialog: TraceDialog, trace_path: Pa
     opened(dialog, trace_path)
     analysis = TraceAnalysis(read_trace(trace_path))
     seen = analysis.overview
-    assert seen is not None
     assert dialog.body.currentWidget() is dialog.pages
     assert time_of(seen.wall_ns) in dialog.overview.summary.text()
     shown = {row.name: row.cells[0] for row in dialog.overview.table.rows}
@@ -162,7 +161,6 @@ def test_what_is_no_trace_is_told_in_a_sentence(dialog: TraceDialog, tmp_path: P
     opened(dialog, path)
     assert dialog.body.currentWidget() is dialog.empty
     shown = dialog.messages.shown
-    assert shown is not None
     assert "no.json" in shown.sentence
 
 
@@ -204,7 +202,6 @@ def test_a_kernel_tells_what_launched_it(application: QApplication, dialog: Trac
 def test_a_range_is_summed_by_operator(dialog: TraceDialog, trace_path: Path) -> None:
     opened(dialog, trace_path)
     read = dialog.read_trace
-    assert read is not None
     start = read.analysis.start_ns
     dialog.timeline.choose_range(TimeRange(200 * US - start, 500 * US - start))
     assert cells(dialog.timeline.operators)[1][:2] == ["aten::mm", "2"]

@@ -71,9 +71,7 @@ def test_every_model_of_a_stands_above_every_model_of_b(
 def _place_of(view: TimelineView, column: int, name: str) -> int:
     """Where a stage of a column's model begins on the axis, in ns."""
     track = view.scene.tracks[column]
-    assert track is not None
     span = track.run.stage(name, track.role)
-    assert span is not None
     return span.start_ns - track.zero_ns
 
 
@@ -95,9 +93,7 @@ def test_a_chosen_span_lies_over_its_like_whichever_run_it_is_of(view: TimelineV
     for column in (0, 1):
         view.aligning.at_start()
         track = view.scene.tracks[column]
-        assert track is not None
         span = track.run.stage("vision", TARGET)
-        assert span is not None
         view.selection.select(SpanRef(track.run.run_id, span.span_id))
         view.aligning.at_span()
         assert _place_of(view, 0, "vision") == _place_of(view, 1, "vision")
@@ -112,7 +108,6 @@ def test_a_range_is_the_same_stretch_of_the_axis_in_both_runs(view: TimelineView
     view.selection.set_runs(PLAIN, SPECULATIVE)
     view.aligning.at_first_token()
     first = view.scene.tracks[0]
-    assert first is not None
     t_ns = int(first.token_times()[0])
     view.selection.select(TimeRange(t_ns - 1000, t_ns + 1000))
     assert _said(inspector, "tokens") == ["1", "1"]

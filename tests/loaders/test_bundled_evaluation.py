@@ -11,7 +11,6 @@ from evprof.run.requests import BUNDLED_DRAFT, BUNDLED_TARGET
 
 def test_the_bundled_pair_is_known_with_and_without_its_draft() -> None:
     found = pair_evaluation(BUNDLED_TARGET, BUNDLED_DRAFT)
-    assert found is not None
     assert found == pair_evaluation(BUNDLED_TARGET)
     left = found["openness"][BUNDLED_TARGET]
     assert left["entropy_bits"] >= 0.0

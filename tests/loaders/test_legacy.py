@@ -68,9 +68,7 @@ def test_one_versus_eight_covers_what_was_timed(legacy_shapes: ModuleType, tmp_p
     assert covers(draft) == ["preprocess", "vision", "prefill", "decode"]
     assert covers(target) == ["preprocess", "vision", "vision+prefill", "decode"]
     assert (draft.role, target.role, draft.mode) == ("draft", "target", "side-by-side")
-    assert draft.lengths is not None
     assert (draft.lengths.input, draft.lengths.visual, draft.lengths.text) == (636, 577, 59)
-    assert target.lengths is not None
     assert (target.lengths.visual, target.lengths.text, len(target.lengths.per_frame)) == (4608, 35, 8)
     assert (draft.figures["kv_cache_bytes"], draft.decode_steps) == (318 * 2**20, 5)
     assert draft.settings == {"event_frames": 1, "input": {"pooling": "none"}}
@@ -112,7 +110,6 @@ def test_a_stage_that_took_no_time_is_absent_and_the_next_covers_it(legacy_shape
     assert target.figures["published_prefill_length"] == 4124
     assert target.figures["overlap_window_from_load_ms"] == pytest.approx(730.8, abs=0.1)
     assert target.figures["overlap_window_from_vision_ms"] == pytest.approx(315 - 83 - 77)
-    assert draft.lengths is not None
     assert draft.lengths.visual == 578
     assert draft.models["draft"].quantization == "4bit"
     assert "counts the visual tokens twice" in problems
@@ -126,7 +123,6 @@ def test_an_answer_begins_after_the_prompt_that_its_ids_begin_with(legacy_shapes
     draft, target = rows[0], rows[4]
     assert covers(target) == ["load", "preprocess", "vision", "prefill+decode"]
     assert (target.token_ids, target.output_tokens) == ((450, 6, 2), 3)
-    assert target.lengths is not None
     assert (target.lengths.input, target.lengths.visual) == (583, 576)
     assert target.figures["published_output_tokens"] == 586
     assert (draft.output_tokens, draft.group, draft.mode) == (3, target.group, "side-by-side")

@@ -198,7 +198,6 @@ def test_the_lists_that_the_page_shows_are_read(tmp_path: Path, number: int) -> 
             path.touch()
     found = listed(tmp_path, text, f"list.{form}")
     first = found.samples[0]
-    assert first.events_path is not None
     assert first.events_path.endswith("night/000001.npy")
     assert first.video_path is not None
     assert (first.prompt, first.reference) == ("What is crossing the road?", "A red car.")

@@ -60,7 +60,6 @@ def dsec(tmp_path: Path) -> Path:
 
 def test_dsec_as_unpacked_is_the_left_half_on_the_cameras_clock(dsec: Path) -> None:
     found = find_sequence(dsec)
-    assert found is not None
     assert found.events_path == str(dsec / "events" / "left" / "events.npy")
     assert found.video_path == str(dsec / "images" / "left" / "rectified")
     assert found.video_times_path == str(dsec / "images" / "timestamps.txt")

@@ -82,7 +82,6 @@ def test_refusals_are_the_same_sentences(videos: dict[str, Path], tmp_path: Path
 
 
 def helper_of(video: ApartVideo) -> subprocess.Popen[bytes]:
-    assert video._helper is not None
     return video._helper.process
 
 

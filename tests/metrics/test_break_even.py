@@ -176,7 +176,6 @@ def speculative(
 def test_costs_add_up_to_the_decode_stage(rounds, gap: float, once: float) -> None:
     run = speculative(rounds, gap=gap, prepare=once, finish=2 * once)
     costs = break_even.costs_of([run], 1.0)
-    assert costs is not None
     assert costs.once_ms == pytest.approx(3 * once, abs=1e-4)
     decode = run.stage("decode", "target")
     assert decode is not None
@@ -191,7 +190,6 @@ def test_a_width_counts_from_ten_rounds() -> None:
     """Fewer rounds have no measured cost, and no line stands for them."""
     assert break_even.costs_of([speculative([(3, 1, 1, 2)] * 9)], 1.0) is None
     costs = break_even.costs_of([speculative([(3, 1, 1, 2)] * 10 + [(2, 1, 1, 9)] * 4)], 1.0)
-    assert costs is not None
     assert (costs.rounds, costs.rest_ms, costs.left_out) == ({3: 10}, {3: 2.0}, 4)
 
 
@@ -221,7 +219,6 @@ def test_measured_speed_has_an_interval_over_repeats(script, plain_writer, specu
     whole = found["end-to-end"]
     # Plain walls of 180 ms times 1.02 to 1.1 (90 of them scaled), speculative ones of 165 ms.
     assert whole.counts == (5, 5)
-    assert whole.interval is not None
     assert whole.interval[0] <= whole.ratio <= whole.interval[1]
     assert found["decode"].ratio == pytest.approx(30 * 1.0 / (80 / 9), rel=0.1)
     for run in runs:
@@ -237,7 +234,6 @@ def measured(run: RunLog, others: Sequence[RunLog]) -> Mapping[str, Verdict]:
 def test_a_prediction_joins_costs_acceptance_and_measurement(script, plain_writer, speculative_writer) -> None:
     runs = paired(script, plain_writer, speculative_writer)
     found = payoff.prediction_of(runs[-1], runs)
-    assert found is not None
     step = found.costs.step_ms
     assert step == pytest.approx(30, rel=0.1)
     assert found.gamma == {3: 20}

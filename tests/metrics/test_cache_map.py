@@ -48,7 +48,6 @@ def run_with(
 
 def test_each_origin_has_its_positions() -> None:
     found = cache_map(run_with(23))
-    assert found is not None
     assert [(part.origin, part.positions, part.frame) for part in found.parts] == [
         (SYSTEM, 5, None),
         (VISUAL, 3, 0),
@@ -87,7 +86,6 @@ def test_parts_add_up_to_the_whole(length: int, kind: str, own: list[int], sizes
     visual = sum(own) + shared
     lengths = LengthFacts(system + text + visual, system, text, visual, own)
     found = cache_map(run_with(length, kind=kind, lengths=lengths))
-    assert found is not None
     assert sum(part.positions for part in found.parts) == length == found.length
     assert sum(part.nbytes for part in found.parts) == found.held_bytes
     assert sum(map(found.bytes_of, HELD_ORIGINS)) == found.held_bytes
@@ -103,8 +101,6 @@ def test_an_earlier_moment_holds_less() -> None:
     lengths = [found.length if (found := cache_map(run, t_ns=t_ns)) else None for t_ns in (49, 50, 89, 90)]
     assert lengths == [None, 23, 23, 26]
     latest, then = cache_map(run), cache_map(run, t_ns=70)
-    assert latest is not None
-    assert then is not None
     assert (latest.rolled_back, then.rolled_back) == (3 + 4, 3)
 
 
@@ -114,7 +110,6 @@ def test_what_was_measured_stands_beside_the_theory() -> None:
     layers = SCRIPTED_TARGET.facts.layers
     run.info.kv = {"target": KvFacts(23 * each, 64 * each, [23 * each // layers] * layers, rolled_back=9)}
     found = cache_map(run)
-    assert found is not None
     assert found.difference == 0
     assert found.reserved_bytes == 41 * each
     assert found.rolled_back_bytes == 9 * each

@@ -49,7 +49,6 @@ def by_name(found: list[clinic.Definition]) -> dict[str, clinic.Definition]:
 def test_values_are_the_quotients_of_their_counts_and_agree_with_acceptance(rounds) -> None:
     run = run_of(rounds)
     counts = acceptance(run)
-    assert counts is not None
     found = by_name(clinic.definitions(run))
     assert found[clinic.DRAFT_RATE].value == counts.draft_acceptance_rate
     assert found[clinic.TOKEN_RATE].value == counts.token_acceptance_rate
@@ -71,7 +70,6 @@ def test_values_are_the_quotients_of_their_counts_and_agree_with_acceptance(roun
 def test_places_add_up(rounds) -> None:
     run = run_of(rounds)
     counts = acceptance(run)
-    assert counts is not None
     places = clinic.per_position(run)
     assert sum(entry.accepted for entry in places) == counts.accepted
     assert sum(entry.drafted for entry in places) == counts.drafted
@@ -113,7 +111,6 @@ def test_a_tree_has_levels() -> None:
     run = run_of([(15, 3, False, False), (9, 1, False, False), (3, 0, False, False)], tree="3,2,1")
     assert [draft_depth(run, entry) for entry in run.rounds] == [3, 2, 1]
     counts = acceptance(run)
-    assert counts is not None
     assert counts.rejected_rounds == 2
     assert [(entry.drafted, entry.judged, entry.accepted) for entry in clinic.per_position(run)] == [
         (3, 3, 2),
@@ -163,7 +160,6 @@ def test_a_tree_that_grew_freely_says_how_deep_it_was_and_what_was_judged() -> N
     for index, (accepted, depth, judged) in enumerate([(2, 3, 3), (1, 3, 1), (2, 2, 2)]):
         run.absorb(RoundRecord(1, index, 0, 10, 10, 0, 9, accepted, accepted + 1, "", 0, depth, judged))
     counts = acceptance(run)
-    assert counts is not None
     assert (counts.rejected_rounds, counts.token_acceptance_rate) == (1, 5 / 6)
     assert [(entry.drafted, entry.judged, entry.accepted) for entry in clinic.per_position(run)] == [
         (3, 3, 3),

@@ -232,7 +232,6 @@ def test_pairs_are_made_within_a_machine() -> None:
     """A suite that went on elsewhere: of the samples that another machine took for each side nothing is said."""
     before, after = mixed(lambda place: place < 4, 1.0, 1), mixed(lambda place: place < 3, 2.0, 101)
     found = verdict(observe(before.runs, total_ms), observe(after.runs, total_ms))
-    assert found is not None
     assert found.ratio == pytest.approx(2.0)
     assert found.pairs == 5
     document = compare_document([before, after], before)

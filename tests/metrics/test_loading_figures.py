@@ -24,14 +24,12 @@ def test_rates_count_the_parts_that_bring_things_in(script) -> None:
     turns = [("open", 0, 1), ("demux", 1, 2), ("decode", 2, 6), ("colour", 6, 7), ("decode", 7, 9), ("colour", 9, 10)]
     run = with_load(script, turns, LoadingFacts(1000, 0, frames=2, decoder="pyav"))
     found = loading_of(run)
-    assert found is not None
     assert found.part_ms == pytest.approx({"open": 1, "demux": 1, "decode": 6, "colour": 2})
     assert found.frames_per_s == pytest.approx(200)
     assert found.events_per_s is None
     assert found.from_disk_share == 0
     events = with_load(script, [("open", 0, 2), ("read", 2, 10), ("rectify", 10, 20)], LoadingFacts(events=50_000))
     rate = loading_of(events)
-    assert rate is not None
     assert rate.events_per_s == pytest.approx(5_000_000)
 
 
@@ -41,7 +39,6 @@ def test_what_nothing_tells_is_none(script) -> None:
     assert run_document(run)["loading"] is None
     assert tables([run])["runs"][0]["load_bytes_read"] is None
     without_times = loading_of(with_load(script, [], LoadingFacts(events=5)))
-    assert without_times is not None
     assert without_times.events_per_s is None
     assert Loading(LoadingFacts(bytes_read=0, bytes_from_disk=0)).from_disk_share is None
     assert Loading(LoadingFacts(bytes_read=10, bytes_from_disk=4096)).from_disk_share == 1

@@ -88,7 +88,6 @@ def runs(script: Callable) -> list[RunLog]:
 
 def test_the_window_is_told_twice(runs: list[RunLog]) -> None:
     found = window_of(runs[-1], runs)
-    assert found is not None
     assert found.prefill_ms == 70
     assert found.with_load_ms == 110
     assert found.draft_ready_ms == 60
@@ -100,9 +99,7 @@ def test_the_window_is_told_twice(runs: list[RunLog]) -> None:
 
 def test_gain_is_saved_steps_less_verification_and_contention(runs: list[RunLog]) -> None:
     found = window_of(runs[-1], runs)
-    assert found is not None
     assert found.contention_ms == 10
-    assert found.stage_contention is not None
     assert found.stage_contention.delta == 10
     document = found.to_json()
     assert (document["contention_ms"], document["contention_ci95"]) == (10, None)  # all runs took the same
@@ -119,7 +116,6 @@ def test_gain_is_saved_steps_less_verification_and_contention(runs: list[RunLog]
 
 def test_break_even_of_the_block(runs: list[RunLog]) -> None:
     found = window_of(runs[-1], runs)
-    assert found is not None
     alpha = found.break_even_alpha
     assert alpha is not None
     accepted = alpha * (1 - alpha**6) / (1 - alpha)
@@ -133,7 +129,6 @@ def test_a_block_that_cannot_pay(script: Callable) -> None:
     listed = [*(plain(script, number, stretch=number / 100) for number in NUMBERS), *blocks]
     in_turns(listed)
     found = window_of(listed[-1], listed)
-    assert found is not None
     assert found.break_even_alpha is None
     assert found.net_gain_ms is not None
     assert found.net_gain_ms < 0
@@ -145,7 +140,6 @@ def test_a_block_that_cannot_pay(script: Callable) -> None:
 def test_the_first_token_may_not_be_the_blocks(script: Callable) -> None:
     run = hidden(script, 11, first=False)
     found = window_of(run, [run])
-    assert found is not None
     assert found.saved_steps == 5
     assert (found.net_gain_ms, found.contention_ms, found.predicted_gain_ms) == (None, None, None)
     assert "No run of the target alone" in speculation_sentence(run, [run])
@@ -181,7 +175,6 @@ def test_more_saved_than_accepted_tokens_can_save_is_something_else(script: Call
     said = speculation_sentence(listed[-1], listed)
     assert "but 1 accepted token saves 16.7 ms an answer at most: something else changed." in said
     payoff = payoff_of(listed[-1], listed)
-    assert payoff is not None
     assert not payoff.is_clear
 
 
@@ -189,7 +182,6 @@ def test_no_window_means_no_drafts(script: Callable) -> None:
     listed = [plain(script, 1), hidden(script, 11)]
     listed[1].rounds.clear()
     found = window_of(listed[1], listed)
-    assert found is not None
     assert (found.drafted, found.ceiling, found.break_even_alpha) == (0, None, None)
     assert "Nothing was drafted" in speculation_sentence(listed[1], listed)
     assert window_of(listed[0], listed) is None

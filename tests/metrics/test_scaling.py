@@ -19,7 +19,6 @@ _POINTS = st.lists(st.tuples(st.integers(1, 64), _REAL), min_size=3, max_size=40
 @given(_REAL, _REAL, st.lists(st.integers(-50, 50), min_size=2, max_size=30, unique=True))
 def test_an_exact_line_comes_back(slope: float, intercept: float, x: list[int]) -> None:
     line = fit_line(x, [intercept + slope * value for value in x])
-    assert line is not None
     assert line.slope == pytest.approx(slope, abs=1e-7)
     assert line.intercept == pytest.approx(intercept, abs=1e-6)
     assert line.at(3) == pytest.approx(intercept + 3 * slope, abs=1e-6)
@@ -33,7 +32,6 @@ def test_the_fit_is_that_of_numpy_and_its_interval_that_of_scipy(points: list[tu
     # Two x with a point or two at one of them have a line and no interval.
     assume(len(set(x)) > 2 or min(x.count(place) for place in set(x)) >= FEWEST_OF_TWO)
     line = fit_line(x, y)
-    assert line is not None
     slope, intercept = np.polyfit(x, y, 1)
     assert line.slope == pytest.approx(slope, rel=1e-6, abs=1e-6)
     assert line.intercept == pytest.approx(intercept, rel=1e-6, abs=1e-5)
@@ -48,11 +46,9 @@ def test_the_published_token_counts() -> None:
     """002: 576 tokens per video frame beside 35 of text; EventGPT's released path brings one per event frame."""
     frames = (1, 8, 16, 32)
     video = fit_line(frames, [35 + 576 * count for count in frames])
-    assert video is not None
     assert (round(video.slope, 6), round(video.intercept, 6)) == (576, 35)
     assert not video.is_flat
     events = fit_line((1, 5, 8, 32), (637, 641, 644, 668))
-    assert events is not None
     assert events.slope == pytest.approx(1)
     assert events.slope_interval == pytest.approx((1, 1))
     assert events.is_small
@@ -62,10 +58,8 @@ def test_the_published_token_counts() -> None:
 
 def test_flat_needs_both_a_small_change_and_an_interval_that_holds_zero() -> None:
     steady = fit_line((1, 1, 8, 8, 16, 16), (10.0, 10.1, 10.1, 10.0, 10.05, 10.06))
-    assert steady is not None
     assert steady.is_flat
     few_points = fit_line((1, 8, 16), (5.0, 40.0, 10.0))
-    assert few_points is not None
     assert few_points.holds_zero
     assert not few_points.is_flat
 
@@ -75,19 +69,16 @@ def test_two_places_have_an_interval_only_with_three_points_at_each(few: int, ma
     chance = np.random.default_rng(few * many)
     x, y = [8.0] * few + [16.0] * many, chance.normal(10, 1, few + many).tolist()
     line = fit_line(x, y)
-    assert line is not None
     assert (line.count, line.places, line.fewest) == (few + many, 2, few)
     assert line.slope_interval is None
     extra = 3 - few
     enough = fit_line([8.0] * extra + x, [10.0] * extra + y)
-    assert enough is not None
     assert (enough.slope_interval is None) == (many < 3)
 
 
 def test_samples_of_one_place_lend_a_slope_no_certainty() -> None:
     """Of three samples only one was seen at several places: its own scatter is all that tells."""
     line = fit_line([1, 2, 4, 8, 4, 4, 4, 4], [3, 9, 5, 30, 7, 8, 7, 9], [*"aaaa", *"bbcc"])
-    assert line is not None
     assert (line.count, line.places) == (4, 4)
     low, high = line.slope_interval or (0, 0)
     assert high - low > 1
@@ -99,7 +90,6 @@ def test_groups_have_levels_of_their_own() -> None:
     positions = [37 * count + length for count, length in zip(frames, asked, strict=True)]
     mixed, apart = fit_line(frames, positions), fit_line(frames, positions, asked)
     assert mixed is not None
-    assert apart is not None
     assert apart.slope == pytest.approx(37)
     assert apart.slope_interval == pytest.approx((37, 37))
     assert apart.intercept == pytest.approx(17)
@@ -120,7 +110,6 @@ def test_grouped_fits_are_regressions_with_a_dummy_for_every_group() -> None:
     design = np.column_stack([x, *(groups == group for group in range(4))])
     found, left, *_ = np.linalg.lstsq(design, y, rcond=None)
     own = [np.polyfit(x[groups == group], y[groups == group], 1)[0] for group in range(4)]
-    assert line is not None
     assert line.slope == pytest.approx(found[0])
     low, high = line.slope_interval or (0, 0)
     assert low < min(found[0], *own) + np.ptp(own)

@@ -69,7 +69,6 @@ def _run(text: str | None, sample: Sample) -> RunLog:
 def test_a_run_tells_its_scores_with_their_rules():
     run = _run("(c)", Sample(reference="a bus", expected=ExpectedAnswer((), CHOICES, 2, "vehicles")))
     found = scores_document(run)
-    assert found is not None
     assert found["scores"] == {RIGHT: 1.0, CHOICE: 1.0}
     assert found["named"] == "C"
     assert "version 1" in found["rules"][CHOICE]

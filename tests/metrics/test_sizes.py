@@ -43,7 +43,6 @@ def noted(**changes: Any) -> dict[str, Any]:
 def test_the_published_sizes_are_those_of_the_configurations() -> None:
     """13.215 GB of weights a token in 16 bit, half a MiB of cache a position, 576 tokens a frame."""
     sizes = sizes_of(model(**SEVEN_B, family="llava"), {})
-    assert sizes is not None
     assert sizes.is_published
     assert sizes.streamed_bytes(model(**SEVEN_B)) == pytest.approx(13.215e9, rel=1e-4)
     assert kv_bytes_per_position(sizes.text, 2) == 1 << 19
@@ -57,7 +56,6 @@ def test_the_published_sizes_are_those_of_the_configurations() -> None:
 def test_eventgpt_pools_over_frames() -> None:
     """The released path brings 578, 582, 585, 609 visual tokens at 1, 5, 8, 32 frames: 59 less than 637 … 668."""
     sizes = sizes_of(model(**SEVEN_B), {})
-    assert sizes is not None
     assert [59 + (sizes.visual_tokens(frames) or 0) for frames in (1, 5, 8, 32)] == [637, 641, 644, 668]
     assert sizes.visual_tokens(1, is_pooled=False) == 577
 
@@ -86,7 +84,6 @@ def test_other_layouts_have_no_sizes_but_noted_ones() -> None:
 def test_a_family_that_was_not_noted_is_the_runs() -> None:
     known = read_models([noted(family=None)])
     sizes = sizes_of(model(name="m", family="video_llava"), known)
-    assert sizes is not None
     assert sizes.family == "video_llava"
 
 
@@ -124,7 +121,6 @@ def test_ceilings_are_those_of_where_a_run_computed(plain_run: RunLog) -> None:
     assert ceilings[0].balance == 2
     plain_run.info.environment = {"threads": 2}
     found = ceiling_of(plain_run, "target", ceilings)
-    assert found is not None
     assert found.threads == 2
     plain_run.info.environment = {"threads": 3}
     assert ceiling_of(plain_run, "target", ceilings) is None

@@ -33,6 +33,5 @@ def test_an_adapted_cache_has_a_block_of_its_own(plain_run) -> None:
     plain_run.info.mode = "kv-adapted"
     plain_run.info.speculation = SpeculationFacts("map", "kv", adapter="kv-map", is_lossless=False)
     found = speculation_document(plain_run)
-    assert found is not None
     assert (found["is_lossless"], found["rounds"], found["kind"]) == (False, 0, "kv")
     assert found["sentence"].startswith("Lossy")

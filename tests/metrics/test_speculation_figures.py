@@ -39,7 +39,6 @@ def run_of(rounds: list[tuple[int, int, bool, bool]]) -> RunLog:
 @given(ROUNDS)
 def test_acceptance_arithmetic(rounds: list[tuple[int, int, bool, bool]]) -> None:
     counts = speculation.acceptance(run_of(rounds))
-    assert counts is not None
     assert 0 <= counts.accepted <= counts.drafted
     assert counts.emitted == counts.accepted + counts.bonus
     assert counts.bonus in (counts.rounds, counts.rounds - 1)
@@ -67,7 +66,6 @@ def test_ceiling_bounds_what_any_number_of_drafts_gets_accepted(rate: float) -> 
 
 def test_counts_of_a_run(speculative_run) -> None:
     counts = speculation.acceptance(speculative_run)
-    assert counts is not None
     assert (counts.rounds, counts.drafted, counts.accepted, counts.emitted, counts.bonus) == (4, 12, 6, 9, 3)
     assert counts.per_position == (3, 2, 1)
     assert counts.draft_acceptance_rate == 0.5
@@ -80,7 +78,6 @@ def test_counts_of_a_run(speculative_run) -> None:
 def test_a_plain_run_has_no_acceptance_and_a_new_one_no_rates(plain_run, script) -> None:
     assert speculation.acceptance(plain_run) is None
     counts = speculation.acceptance(script(mode="speculative").begin().log())
-    assert counts is not None
     assert counts.rounds == 0
     assert counts.draft_acceptance_rate is counts.mean_acceptance_length is counts.token_acceptance_rate is None
 
@@ -88,7 +85,6 @@ def test_a_plain_run_has_no_acceptance_and_a_new_one_no_rates(plain_run, script)
 def test_a_ceiling_needs_rejections_and_knows_how_sure_it_is() -> None:
     assert speculation.ceiling_of([run_of([(20, 19, False, False)])]) is None  # it would only repeat the 19
     found = speculation.ceiling_of([run_of([(3, 2, False, False)] * 10)])
-    assert found is not None
     assert (found.value, found.rejections) == (2, 10)
     low, high = found.interval
     assert high is not None

@@ -67,7 +67,6 @@ def test_frames_keep_their_sensor_time(cell_runs: ModuleType) -> None:
 def test_what_is_not_known_is_told_and_not_guessed(cell_runs: ModuleType) -> None:
     run = run_of(cell_runs, stages={"vision+prefill": 500.0, "decode": 140.0}, model={"layers": 2})
     found = visual_costs(run)
-    assert found is not None
     assert found.whole.vision_ms is None
     assert found.whole.decode_ms is None
     assert any("Vision was not timed apart" in sentence for sentence in found.why)

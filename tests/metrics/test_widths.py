@@ -64,10 +64,8 @@ def test_a_width_is_told_by_its_own_rounds(script: Callable, runs: list[RunLog])
     assert [(width.gamma, width.rounds, width.speed.counts[0]) for width in found] == [(4, 60, 5), (8, 60, 5)]
     assert [width.speed.ratio for width in found] == pytest.approx([2 * STEP / 18, 5 * STEP / 60], rel=0.01)
     top = fastest(found)
-    assert top is not None
     assert top.gamma == 4
     document = speculation_document(four[0], [*runs, *four, *eight])
-    assert document is not None
     assert (document["prediction"]["best_gamma"], document["prediction"]["best_rounds"]) == (4, 60)
 
 
@@ -76,6 +74,5 @@ def test_too_few_rounds_or_runs_say_nothing(script: Callable, runs: list[RunLog]
     few = [drafted(script, 11 + number, accepted=(1,) * rounds) for number in range(count)]
     assert measured_widths(few[0], [*runs, *few]) == []
     document = speculation_document(few[0], [*runs, *few])
-    assert document is not None
     prediction = document["prediction"] or {}
     assert (prediction.get("best_gamma"), prediction.get("best_speedup")) == (None, None)

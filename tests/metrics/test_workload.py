@@ -45,7 +45,6 @@ approx: Any = pytest.approx
 def test_a_decode_step_reads_weights_and_cache_once(cell_runs: ModuleType) -> None:
     """13.215 GB of weights and half a MiB for each of 636 + 3 positions, in 18.5 ms."""
     work = decode_work(cell_runs.DRAFT_002.runs()[0], EVENTGPT)
-    assert work is not None
     assert work.bytes == pytest.approx(13.215e9 + 639 * (1 << 19), rel=1e-4)
     assert work.seconds == pytest.approx(0.01854)
     assert work.intensity == pytest.approx(1.0, rel=0.01)
@@ -56,9 +55,6 @@ def test_a_prefill_that_holds_vision_once_more_counts_it(cell_runs: ModuleType) 
     run = cell_runs.TARGET_002.runs()[0]
     alone, both = prefill_work(run, LLAVA), prefill_work(run, LLAVA, 8)
     vision = vision_work(run, LLAVA, 8)
-    assert alone is not None
-    assert both is not None
-    assert vision is not None
     assert alone.flops == prefill_flops(VICUNA_7B, 4643)
     assert both.flops == pytest.approx(alone.flops + vision.flops)
     assert vision_weights(PUBLISHED_VISION["llava"]) == pytest.approx(310e6, rel=0.02)
@@ -106,7 +102,6 @@ def test_figures_are_compared_over_common_samples(cell_runs: ModuleType) -> None
     one = cell_runs.Cell(stages={"prefill": 100.0, "decode": 9.0})
     other = one.with_(stages={"prefill": 250.0, "decode": 9.0}, samples=5)
     compared = compare(one.column(), other.column(), _prefill)
-    assert compared is not None
     assert (compared.pairs, compared.count) == (5, 5)
     assert compared.ratio == pytest.approx(2.5)
     assert compared.interval == pytest.approx((2.5, 2.5))
@@ -131,7 +126,6 @@ def test_counts_and_times_per_token_multiply_to_the_time(cell_runs: ModuleType) 
     draft = cell_runs.DRAFT_002.with_(stages={"vision+prefill+decode": 977.0}, output=91, steps=None)
     target = cell_runs.TARGET_002.with_(stages={"vision": 30.0, "prefill": 500.0, "decode": 2003.0}, output=205)
     told = fewer_or_faster(draft.column(), target.column())
-    assert told is not None
     assert told.stages == ("vision", "prefill", "decode")
     step_ratio = told.each_ms.ratio or 0
     assert (told.tokens.ratio or 0) * step_ratio == pytest.approx(told.total_ms.ratio)

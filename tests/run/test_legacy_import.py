@@ -55,7 +55,6 @@ def test_a_file_becomes_runs_with_a_made_up_clock(legacy_shapes: ModuleType, tmp
     assert stages.total_ms(run, "without-load") == pytest.approx(sample["total_time"] * 1000, abs=1e-4)
     assert decoding.decode_throughput_tok_s(run) == pytest.approx(5 / sample["s5_time"], rel=1e-6)
     assert kv_cache.measured_bytes(run) == round(2321.5 * 2**20)
-    assert run.info.imported is not None
     assert (run.info.imported.row, run.info.imported.family) == (15, "one-vs-eight")
     assert summary.files[0].cells == {
         "EventGPT, 1 event frame · result.json": 30,
@@ -84,7 +83,6 @@ def test_failed_rows_stay_failed(legacy_shapes: ModuleType, tmp_path: Path) -> N
 def test_acceptance_is_the_files_own_counts(legacy_shapes: ModuleType, tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, legacy_shapes.end_to_end(3))
     counts = acceptance(runs[3])
-    assert counts is not None
     assert (counts.drafted, counts.accepted, counts.draft_acceptance_rate) == (5, 1, 0.2)
     assert counts.mean_acceptance_length is None
     assert acceptance(runs[0]) is None

@@ -245,7 +245,6 @@ def test_what_a_killed_program_left_is_swept(tmp_path):
         ray_cluster._sweep(tmp_path)
         assert sorted(os.listdir(tmp_path)) == ["evprof-ray-alive", "evprof-ray-begun", "other"]
     assert orphan.wait(10) == -signal.SIGKILL
-    assert orphan.stdin is not None
     orphan.stdin.close()
 
 

@@ -136,7 +136,6 @@ def test_a_failed_request_of_aiperf_may_have_been_cancelled(serving_shapes: Modu
 def test_acceptance_counts_rounds_where_they_are_told(serving_shapes: ModuleType, tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, serving_shapes.aiperf_records(speculates=True))
     counts = acceptance(runs[1])
-    assert counts is not None
     assert (counts.draft_acceptance_rate, counts.mean_acceptance_length) == (0.5, 2.5)
     assert counts.per_position == (2, 1)
     assert (counts.token_acceptance_rate, counts.emitted, counts.bonus) == (None, None, None)
@@ -159,7 +158,6 @@ def test_speculation_is_weighed_against_the_same_load_only(serving_shapes: Modul
     runs = saved_runs(load_session(tmp_path / "S.evprof").recording)
     columns = {column.cell.rpartition(" · ")[2]: column for column in configurations_of(runs)}
     found = baseline_over(columns["vllm_speculative.json"].runs, runs)
-    assert found is not None
     assert {run.info.cell for run in found.runs} == {columns["vllm.json"].cell}
     # Which model AIPerf measured, its records do not tell.
     assert baseline_over(columns["profile_export_speculative.jsonl"].runs, runs) is None

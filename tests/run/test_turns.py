@@ -41,7 +41,6 @@ def test_every_turn_holds_every_configuration_once_after_all_warm_ups(modes: lis
     ]
     places: dict[int, int] = {}
     for request in measured:
-        assert request.turn is not None
         assert (request.repeat, request.first_repeat) == (1, request.turn.number)
         assert request.turn.place == places.get(request.turn.number, 0)
         places[request.turn.number] = request.turn.place + len(mode_of(request.mode).answering)

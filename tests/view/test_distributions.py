@@ -22,7 +22,6 @@ MANY = st.lists(st.just(0.0) | st.floats(1e-6, 1e6), min_size=1, max_size=200)
 @given(MANY)
 def test_a_cumulative_curve_rises_to_all_values(values: list[float]) -> None:
     steps = cumulative(values)
-    assert steps is not None
     assert (np.diff(steps.values) > 0).all()
     assert (np.diff(steps.shares) > 0).all()
     assert steps.shares[-1] == pytest.approx(100)
@@ -34,8 +33,6 @@ def test_a_cumulative_curve_rises_to_all_values(values: list[float]) -> None:
 def test_a_long_curve_is_thinned_and_stays_exact() -> None:
     values = np.random.default_rng(3).lognormal(3, 1, 50_000)
     thin, full = cumulative(values, most=100), cumulative(values, most=50_000)
-    assert thin is not None
-    assert full is not None
     assert len(thin.values) == 100
     assert len(full.values) == 50_000
     assert (thin.values[0], thin.values[-1]) == (values.min(), values.max())
@@ -80,7 +77,6 @@ def test_a_staircase_goes_up_at_its_values() -> None:
 @given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
 def test_bounds_hold_the_values_with_few_ticks_in_order(first: float, second: float) -> None:
     bounds = log_bounds([0.0, first, second])
-    assert bounds is not None
     assert bounds[0] < min(first, second) <= max(first, second) < bounds[1]
     assert bounds[1] / bounds[0] >= 4
     marks = [mark for mark, _ in log_ticks(*bounds)]

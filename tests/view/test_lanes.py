@@ -159,8 +159,6 @@ def test_step_by_step_equals_at_once() -> None:
 def test_a_speculative_run_fills_both_columns_and_its_draft_has_no_answer() -> None:
     book = _scripted("speculative")
     left, right = columns_of(book.runs, pair_for(book.runs, 1))
-    assert left is not None
-    assert right is not None
     assert (left.role, right.role) == (DRAFT, TARGET)
     draft, target = Track(left), Track(right)
     draft.update()
