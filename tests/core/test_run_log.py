@@ -123,6 +123,7 @@ def test_the_running_stage_is_the_one_that_began_and_did_not_end():
     log.absorb(span(1, BEGIN, "vision", 3))
     log.absorb(span(2, BEGIN, "tower", 4, parent_id=1))
     running = log.running_span
+    assert running is not None
     assert (running.name, running.duration_ns) == ("vision", None)
     log.info.status = "failed"
     assert log.running_span is None
