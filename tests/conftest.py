@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import psutil
@@ -200,29 +199,3 @@ def wait_until() -> Callable[..., Any]:
         return found
 
     return wait
-
-
-@pytest.fixture(scope="session")
-def serving_shapes() -> ModuleType:
-    """The builders of small result files of serving benchmarks in `serving_shapes.py`."""
-    return import_module("serving_shapes")
-
-
-@pytest.fixture(scope="session")
-def legacy_shapes() -> ModuleType:
-    return import_module("legacy_shapes")
-
-
-@pytest.fixture(scope="session")
-def cell_runs() -> ModuleType:
-    return import_module("cell_runs")
-
-
-@pytest.fixture(scope="session")
-def scripted_drafters() -> ModuleType:
-    return import_module("scripted_drafters")
-
-
-@pytest.fixture(scope="session")
-def played_rounds() -> ModuleType:
-    return import_module("played_rounds")

@@ -104,8 +104,7 @@ def found() -> dict[str, Any]:
     """What each place says of the dummies."""
     done = subprocess.run([sys.executable, "-c", REGISTER + ASK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return json.loads(done.stdout)
 
 
 def test_a_setting_is_everywhere(found: dict[str, Any]) -> None:

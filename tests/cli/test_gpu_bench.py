@@ -36,8 +36,7 @@ def document(bare: dict[str, str], folder: Path) -> dict[str, Any]:
     argv = [sys.executable, "-m", "evprof", "bench", "gpu", "--out", str(folder), "--device", "cpu", "--json"]
     done = subprocess.run(argv, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def rows_of(document: dict[str, Any], figure: str) -> list[dict[str, Any]]:

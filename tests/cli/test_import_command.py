@@ -6,16 +6,17 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+
+import legacy_shapes
 
 Evprof = Callable[..., Any]
 
 
 @pytest.fixture
-def files(legacy_shapes: ModuleType, tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path: Path) -> dict[str, Path]:
     found = {}
     for shape in ("one_vs_eight", "sample_rows", "five_stages", "end_to_end", "with_errors"):
         found[shape] = tmp_path / f"{shape}.json"
@@ -78,7 +79,7 @@ def test_imported_runs_are_shown_compared_exported_and_inspected(evprof, files: 
     assert evprof("inspect", files["five_stages"]).code == 0
 
 
-def test_a_report_over_nothing_but_errors_is_refused_with_them(evprof, legacy_shapes, tmp_path) -> None:
+def test_a_report_over_nothing_but_errors_is_refused_with_them(evprof, tmp_path) -> None:
     path = tmp_path / "errors.json"
     path.write_text(json.dumps(legacy_shapes.with_errors() | {"results": []}), encoding="utf-8")
     session = tmp_path / "S.evprof"

@@ -60,8 +60,7 @@ def test_what_waits_to_be_packed_is_named(evprof) -> None:
 def test_settings_change_the_need(evprof) -> None:
     def kv(*words: object) -> int:
         document = evprof("inspect", "random:7b-llava", "--memory", "80GB", *words, "--json").document
-        size: int = document["fit"]["models"][0]["batch_capacity"]["kv_bytes_per_sample"]
-        return size
+        return document["fit"]["models"][0]["batch_capacity"]["kv_bytes_per_sample"]
 
     position = 1 << 19
     assert kv() - kv("--frames", 4) == 4 * 576 * position

@@ -12,10 +12,10 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import legacy_shapes
 from evprof.cli import main
 from evprof.cli.suite import command as suite_command
 from evprof.loaders.videos.apart import decode_here
@@ -55,7 +55,7 @@ SHOWING = [
 
 
 @pytest.fixture
-def folder(computed: None, tmp_path: Path, legacy_shapes: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(computed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the reader of a page stands: dataset.csv and the like lie there."""
     made = tmp_path / "reader"
     (made / "old").mkdir(parents=True)

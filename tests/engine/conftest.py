@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
@@ -71,11 +70,6 @@ def never() -> threading.Event:
 @pytest.fixture(scope="session")
 def stop_after() -> type[StopAfter]:
     return StopAfter
-
-
-@pytest.fixture(scope="session")
-def kit(played_rounds: ModuleType) -> ModuleType:
-    return played_rounds
 
 
 @pytest.fixture(scope="session")

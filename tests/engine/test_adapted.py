@@ -6,12 +6,13 @@ import copy
 import threading
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+import played_rounds as kit
 from closeness import assert_close, is_close
 from engines.adapters.folder import save_adapter
 from engines.adapters.hidden_states import (
@@ -80,7 +81,7 @@ def drafter_of(pair: SimpleNamespace, made: HiddenAdapter, alignment: Alignment 
 
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("heads", [0, 2])
-def test_rounds_stay_lossless_with_an_untrained_adapter(pair: SimpleNamespace, sink, kit, heads: int) -> None:
+def test_rounds_stay_lossless_with_an_untrained_adapter(pair: SimpleNamespace, sink, heads: int) -> None:
     for seed in range(8):
         prompt = kit.prompt_of(seed, 9, DRAFT_ROWS)
         drafter = drafter_of(pair, adapter(seed, replace(SIZES, heads=heads)))
@@ -377,7 +378,7 @@ def test_learnt_and_merged_speak_alike(make_llama: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_gradients")
-def test_rounds_stay_lossless_with_a_changed_draft(make_llama: Any, sink: Any, kit: ModuleType) -> None:
+def test_rounds_stay_lossless_with_a_changed_draft(make_llama: Any, sink: Any) -> None:
     target = LlamaDecoder.take_over(make_llama(2, hidden=64))
     for seed in range(6):
         changed = LlamaDecoder.take_over(make_llama(2, hidden=64))

@@ -15,6 +15,7 @@ import pytest
 import sentencepiece
 import torch
 
+import played_rounds
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import greedy
 from engines.drafters.drafter import Verified
@@ -133,7 +134,7 @@ def shuffled(model: Any, order: Sequence[int]) -> Any:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_draft_with_its_ids_renamed_drafts_the_same(make_llama, sink, played_rounds, temperature: float) -> None:
+def test_a_draft_with_its_ids_renamed_drafts_the_same(make_llama, sink, temperature: float) -> None:
     """Rounds, acceptance and answer are those of the draft whose ids were the target's; greedy and drawn."""
     rows = 120
     target = make_llama(1, vocabulary=rows)
@@ -354,7 +355,7 @@ def test_the_end_of_the_draft_is_the_end_of_the_answer(
 
 @pytest.mark.parametrize("gamma", [1, 5])
 def test_any_draft_is_lossless_and_its_cache_is_that_of_the_text(
-    make_llama, sink, played_rounds, pair: tuple[SentencePieceVocabulary, SentencePieceVocabulary], gamma: int
+    make_llama, sink, pair: tuple[SentencePieceVocabulary, SentencePieceVocabulary], gamma: int
 ) -> None:
     """Random models: answers are full of broken characters and unusual pieces, drafts are never right."""
     notes, captions = pair

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+import played_rounds
 from engines.decoder.bucket_pass import STRIDE
 from engines.decoder.cuda_graphs import GraphStep, capture_stream
 from engines.decoder.decoding import CachedModel, LateReader, Limits, decode
@@ -49,9 +50,7 @@ def test_late_ids_are_all_there_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("eos_place", [None, 11])
-def test_plain_and_speculative_agree_and_spans_are_device_times(
-    make_llama: Any, sink: Any, never: Any, played_rounds: Any, eos_place: int | None
-) -> None:
+def test_plain_and_speculative_agree_and_spans_are_device_times(make_llama, sink, never, eos_place: int | None) -> None:
     model = make_llama(1).cuda()
     one, first = start(model, "target", never)
     answer = Answer(sink, 1, "target", PIECES)
@@ -119,7 +118,7 @@ def test_captured_and_compiled_steps_give_the_eager_tokens(make_llama, sink, nev
         assert chosen.step.problem is None
 
 
-def test_graphs_of_blocks_speculate_losslessly(make_llama: Any, sink: Any, never: Any, played_rounds: Any) -> None:
+def test_graphs_of_blocks_speculate_losslessly(make_llama: Any, sink: Any, never: Any) -> None:
     target_decoder, draft_decoder = (LlamaDecoder.take_over(make_llama(seed).cuda()) for seed in (1, 2))
     prompt, gamma = long_prompt(STRIDE - 10), 4
     expected = plain(target_decoder, prompt, 40, sink, never)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+import played_rounds
 from engines.adapters.folder import save_adapter
 from engines.adapters.ngram import ABSENT, BEGIN, Following, NgramCounts, load_ngram
 from engines.decoder.decoding import Limits
@@ -230,7 +230,7 @@ DRAFTERS: dict[str, Callable[[list[int]], Drafter]] = {
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("name", DRAFTERS)
-def test_drafting_without_a_model_is_lossless(make_llama, sink, played_rounds, name: str, temperature: float) -> None:
+def test_drafting_without_a_model_is_lossless(make_llama, sink, name: str, temperature: float) -> None:
     """Greedy answers stay as they are; sampled ones leave clean caches. All outcomes of rounds occur."""
     outcomes: set[str] = set()
     for seed in range(6):
@@ -250,7 +250,7 @@ def test_drafting_without_a_model_is_lossless(make_llama, sink, played_rounds, n
     assert outcomes == {"nothing", "some", "none"}
 
 
-def test_counts_of_the_answer_itself_are_accepted_whole(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+def test_counts_of_the_answer_itself_are_accepted_whole(make_llama: Any, sink: Any) -> None:
     target, prompt = make_llama(4, vocabulary=2000), played_rounds.prompt_of(4)
     expected = played_rounds.plain(target, prompt, Limits(41), sink)
     drafter = NgramDrafter("counts", NgramCounts.of([expected] * 50, order=8), CPU)

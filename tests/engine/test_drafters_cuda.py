@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
+import played_rounds as kit
 from engines.adapters.ngram import NgramCounts
 from engines.decoder.decoding import Limits
 from engines.drafters.drafter import Drafter
@@ -27,7 +27,7 @@ pytestmark = [
 ROWS = 300
 
 
-def drafter_of(kind: str, draft: Any, expected: list[int], prompt: torch.Tensor, kit: ModuleType) -> Drafter:
+def drafter_of(kind: str, draft: Any, expected: list[int], prompt: torch.Tensor) -> Drafter:
     device = torch.device("cuda:0")
     if kind == "lookup":
         return LookupDrafter(device)
@@ -43,12 +43,12 @@ def drafter_of(kind: str, draft: Any, expected: list[int], prompt: torch.Tensor,
 
 
 @pytest.mark.parametrize("kind", ["lookup", "ngram", "text", "mapped"])
-def test_drafts_are_lossless_and_judged_on_the_targets_device(make_llama, sink, played_rounds, kind: str) -> None:
+def test_drafts_are_lossless_and_judged_on_the_targets_device(make_llama, sink, kind: str) -> None:
     target, draft = (make_llama(seed, vocabulary=ROWS).cuda() for seed in (1, 2))
-    prompt = played_rounds.prompt_of(1).cuda()
-    expected = played_rounds.plain(target, prompt, Limits(40), sink)
-    drafter = drafter_of(kind, draft, expected, prompt, played_rounds)
+    prompt = kit.prompt_of(1).cuda()
+    expected = kit.plain(target, prompt, Limits(40), sink)
+    drafter = drafter_of(kind, draft, expected, prompt)
     clock = StageClock(sink, 1, timers=make_timers([torch.device("cuda:0")], {}))
-    played = played_rounds.play(target, drafter, prompt, Limits(40), sink, clock=clock)
+    played = kit.play(target, drafter, prompt, Limits(40), sink, clock=clock)
     clock.finish()
     assert played.ids == expected

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import played_rounds as kit
 from closeness import assert_close
 from engines.adapters.folder import kept, load_tensors, save_adapter
 from engines.adapters.following import FollowingHead, HeadPass
@@ -23,7 +23,7 @@ from engines.adapters.published import Eagle1Head, layer_like, load_head, publis
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.drafters import head_drafter as dynamic_tree
-from engines.drafters.drafter import Proposal
+from engines.drafters.drafter import PromptContext, Proposal
 from engines.drafters.eagle_drafter import EagleDrafter
 from engines.drafters.head_drafter import MedusaDrafter, grow
 from engines.training.eagle_trainee import EagleTrainee
@@ -48,8 +48,7 @@ TREES = [(1,), (3, 2, 1), (8, 6), (1, 2, 1, 2), (30,)]
 
 @pytest.fixture(scope="module")
 def target(make_llama: Any) -> LlamaForCausalLM:
-    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS)
-    return made
+    return make_llama(5, vocabulary=ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -70,20 +69,19 @@ def drafting(head: FollowingHead, eos_ids: frozenset[int] = frozenset(), **more:
     return lambda one: EagleDrafter("head", head, one, eos_ids, **more)
 
 
-def prompt_of(kit: ModuleType, seed: int, length: int = 10) -> torch.Tensor:
-    made: torch.Tensor = kit.prompt_of(seed, length, ROWS)
-    return made
+def prompt_of(seed: int, length: int = 10) -> torch.Tensor:
+    return kit.prompt_of(seed, length, ROWS)
 
 
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("gamma", [1, 2, 7])
 def test_a_chain_gives_the_targets_own_answer(
-    decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, gamma: int
+    decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, gamma: int
 ) -> None:
     accepted = 0
     for seed in range(6):
         head = untaught(decoder, window=(0, 3, 64)[seed % 3], seed=seed)
-        prompt = prompt_of(kit, seed, 1 + 3 * seed)
+        prompt = prompt_of(seed, 1 + 3 * seed)
         expected = kit.plain(decoder, prompt, Limits(30), sink)
         sink.records.clear()
         done = kit.play(kit.cached(decoder), drafting(head), prompt, Limits(30), sink, gamma=gamma)
@@ -98,11 +96,11 @@ def test_a_chain_gives_the_targets_own_answer(
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("widths", TREES)
 def test_a_tree_gives_the_targets_own_answer(
-    decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, widths: tuple[int, ...]
+    decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, widths: tuple[int, ...]
 ) -> None:
     accepted = 0
     for seed in range(4):
-        prompt = prompt_of(kit, seed)
+        prompt = prompt_of(seed)
         expected = kit.plain(decoder, prompt, Limits(24), sink)
         sink.records.clear()
         head = untaught(decoder, seed=seed)
@@ -122,8 +120,8 @@ def test_a_tree_gives_the_targets_own_answer(
 
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("widths", [(), (4, 2)])
-def test_the_end_and_the_limit_are_the_targets_own(decoder: LlamaDecoder, sink, kit, widths: tuple[int, ...]) -> None:
-    prompt = prompt_of(kit, 2)
+def test_the_end_and_the_limit_are_the_targets_own(decoder: LlamaDecoder, sink, widths: tuple[int, ...]) -> None:
+    prompt = prompt_of(2)
     whole = kit.plain(decoder, prompt, Limits(20), sink)
     for place in range(1, 20):
         eos = frozenset({whole[place]})
@@ -134,9 +132,9 @@ def test_the_end_and_the_limit_are_the_targets_own(decoder: LlamaDecoder, sink, 
             assert done.ids == expected
 
 
-def example_of(decoder: LlamaDecoder, kit: ModuleType, seed: int, count: int = 9, length: int = 7) -> Example:
+def example_of(decoder: LlamaDecoder, seed: int, count: int = 9, length: int = 7) -> Example:
     """A greedy answer of the target with its hidden states."""
-    prompt = prompt_of(kit, seed, length)
+    prompt = prompt_of(seed, length)
     one = kit.cached(decoder)
     one.keeps_features, one.reads = True, INSIDE
     with torch.no_grad():
@@ -152,14 +150,12 @@ def example_of(decoder: LlamaDecoder, kit: ModuleType, seed: int, count: int = 9
 
 @pytest.mark.parametrize("layout", ["eagle", "eagle3"])
 @pytest.mark.parametrize("window", [0, 3, 64])
-def test_it_is_taught_with_what_it_will_see_when_it_drafts(
-    decoder: LlamaDecoder, kit: ModuleType, window: int, layout: str
-) -> None:
+def test_it_is_taught_with_what_it_will_see_when_it_drafts(decoder: LlamaDecoder, window: int, layout: str) -> None:
     """Guesses of the batched draft steps in training equal those of passes made one by one."""
     trainee = EagleTrainee(decoder, window=window, layout=layout, layers=INSIDE)
     for weight in trainee.head.parameters():
         weight.data = weight + 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
-    examples = [example_of(decoder, kit, seed, 9 - seed, 4 + 3 * seed) for seed in range(3)]
+    examples = [example_of(decoder, seed, 9 - seed, 4 + 3 * seed) for seed in range(3)]
     with torch.no_grad():
         steps = list(trainee._drafts(trainee._batch(examples), 3))
     for row, example in enumerate(examples):
@@ -177,10 +173,10 @@ def test_it_is_taught_with_what_it_will_see_when_it_drafts(
 
 
 @pytest.mark.parametrize("layout", ["eagle", "eagle3"])
-def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, kit: ModuleType, layout: str) -> None:
+def test_steps_of_training_make_it_right_more_often(decoder: LlamaDecoder, layout: str) -> None:
     decoder.requires_grad_(False)
     trainee = EagleTrainee(decoder, window=4, steps=2, layout=layout, layers=INSIDE)
-    examples = [example_of(decoder, kit, seed) for seed in range(6)]
+    examples = [example_of(decoder, seed) for seed in range(6)]
     before = trainee.figures(examples)
     optimizer = torch.optim.AdamW(trainee.parameters(), lr=5e-3)
     for _ in range(60):
@@ -307,18 +303,18 @@ def test_an_adapter_for_other_sizes_fails_the_run_in_a_sentence(engine: Any, sam
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("widths", [(), (4, 3, 2)])
 @pytest.mark.usefixtures("without_gradients")
-def test_drafting_in_half_precision_runs(make_llama, sink, played_rounds, device: str, widths: tuple[int, ...]) -> None:
+def test_drafting_in_half_precision_runs(make_llama, sink, device: str, widths: tuple[int, ...]) -> None:
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device here")
     model = make_llama(1, vocabulary=60).to(device, torch.bfloat16)
     decoder = LlamaDecoder.take_over(model)
     config = layer_like(decoder.config)
     head = Eagle1Head(config, bias=False, device=decoder.device, dtype=torch.bfloat16).requires_grad_(False)
-    one = played_rounds.cached(decoder)
-    done = played_rounds.play(
+    one = kit.cached(decoder)
+    done = kit.play(
         one,
         EagleDrafter("head", head, one, frozenset(), widths=widths),
-        played_rounds.prompt_of(1, 9, 60).to(device),
+        kit.prompt_of(1, 9, 60).to(device),
         Limits(20),
         sink,
         gamma=3,
@@ -329,8 +325,7 @@ def test_drafting_in_half_precision_runs(make_llama, sink, played_rounds, device
 
 @pytest.fixture(scope="module")
 def deep_target(make_llama: Any) -> LlamaForCausalLM:
-    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
-    return made
+    return make_llama(5, vocabulary=ROWS, layers=4)
 
 
 @pytest.fixture(scope="module")
@@ -355,7 +350,7 @@ def taught(deep_decoder: LlamaDecoder, tmp_path: Path, request: pytest.FixtureRe
 
 @pytest.mark.usefixtures("without_gradients")
 def test_the_folder_is_a_published_head_to_others(
-    taught: Path, deep_decoder: LlamaDecoder, deep_target: LlamaForCausalLM, kit, sink
+    taught: Path, deep_decoder: LlamaDecoder, deep_target: LlamaForCausalLM, sink
 ) -> None:
     """config.json and model.safetensors alone make the drafts that the reference makes; beside them lies the rest."""
     names = {path.name for path in taught.iterdir()}
@@ -376,12 +371,12 @@ def test_the_folder_is_a_published_head_to_others(
     drafter = EagleDrafter("head", head, one, frozenset())
     one.keeps_features, one.reads = True, head.reads
     one.prefill(deep_decoder.embed(ids), kit.NEVER)
-    drafter.start(kit.PromptContext(ids[0].tolist(), one.prompt_embeddings, one.features))
+    drafter.start(PromptContext(ids[0].tolist(), one.prompt_embeddings, one.features))
     assert drafter.propose([3], 4, lambda: False).ids.tolist() == expected
 
 
 @pytest.mark.usefixtures("without_gradients")
-def test_ours_remembers_how_far_it_looks_back(taught: Path, deep_decoder: LlamaDecoder, kit, sink) -> None:
+def test_ours_remembers_how_far_it_looks_back(taught: Path, deep_decoder: LlamaDecoder, sink) -> None:
     info = read_adapter(str(taught))
     head = load_head(info, deep_decoder)
     assert (head.window, info.config["trained_steps"], info.training) == (3, 3, {"steps": 1})
@@ -459,7 +454,7 @@ def test_the_nodes_are_the_likeliest_of_all_paths(seed: int, rows: int, spread: 
 @pytest.mark.parametrize("limits", [DynamicTree(1, 1), DynamicTree(6, 3), DynamicTree(40, 5)])
 @pytest.mark.parametrize("kind", ["EAGLE-1", "EAGLE-3", "Medusa"])
 def test_answers_are_the_targets_own(
-    *, kind: str, limits: DynamicTree, deep_decoder: LlamaDecoder, deep_target: LlamaForCausalLM, sink, kit, tmp_path
+    *, kind: str, limits: DynamicTree, deep_decoder: LlamaDecoder, deep_target: LlamaForCausalLM, sink, tmp_path
 ) -> None:
     make = tree_drafting(kind, deep_decoder, deep_target, tmp_path, dynamic=limits)
     for seed in range(3):
@@ -499,7 +494,7 @@ def tree_drafting(
 
 @pytest.mark.usefixtures("without_gradients")
 def test_a_heads_tree_is_what_its_reference_thinks(
-    deep_decoder: LlamaDecoder, deep_target: LlamaForCausalLM, kit, tmp_path, sink
+    deep_decoder: LlamaDecoder, deep_target: LlamaForCausalLM, tmp_path, sink
 ) -> None:
     """Branches see their own ancestors only: each node's logits are those of its path drafted as a chain."""
     make = tree_drafting("EAGLE-1", deep_decoder, deep_target, tmp_path, dynamic=DynamicTree(25, 4))
@@ -510,7 +505,7 @@ def test_a_heads_tree_is_what_its_reference_thinks(
     drafter = make(one)
     one.keeps_features, one.reads = True, drafter.reads
     first = int(one.prefill(deep_decoder.embed(prompt), kit.NEVER).argmax())
-    drafter.start(kit.PromptContext(ids, one.prompt_embeddings, one.features))
+    drafter.start(PromptContext(ids, one.prompt_embeddings, one.features))
     proposal = drafter.propose([first], 4, lambda: False)
     states = reference.states(torch.tensor(ids))
     for path, logits in zip(paths_of(proposal), proposal.logits, strict=True):

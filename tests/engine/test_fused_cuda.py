@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
+import played_rounds
 from small_models import small_text
 
 if not torch.cuda.is_available():
@@ -87,7 +88,7 @@ def test_answers_are_the_eager_ones_at_every_length(make_llama: Any, sink: Any, 
 
 
 @pytest.mark.parametrize("gamma", [1, 4])
-def test_speculation_is_lossless(make_llama: Any, sink: Any, played_rounds: Any, gamma: int) -> None:
+def test_speculation_is_lossless(make_llama: Any, sink: Any, gamma: int) -> None:
     target, draft = (LlamaDecoder.take_over(make_llama(seed).cuda()) for seed in (1, 2))
     prompt = prompt_of(40)
     expected = answered(target, prompt, sink, count=40)

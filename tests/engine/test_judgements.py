@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
+import played_rounds as kit
+import scripted_drafters as drafters
 from engines.decoder.decoding import Limits
 from engines.decoder.sampling import distribution, greedy
 from engines.drafters.drafter import Proposal
@@ -133,10 +134,9 @@ def test_memory_is_bounded_by_what_is_really_held() -> None:
             assert log.dropped == dropped
 
 
-def test_what_is_told_of_a_run_agrees_with_it(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+def test_what_is_told_of_a_run_agrees_with_it(make_llama: Any, sink: Any) -> None:
     """Ends and limits inside blocks: every record's token is the answer's, every accepted one and first rejected one
     is there, and the probabilities are those of fresh passes over the same text."""
-    kit = played_rounds
     target, prompt = make_llama(2), kit.prompt_of(2)
     draft = kit.noisy(target, 0.04)
     free = kit.plain(target, prompt, Limits(40), sink)
@@ -232,19 +232,17 @@ def test_logits_that_are_no_numbers_have_no_odds() -> None:
 
 
 @pytest.mark.parametrize("who", ["model", "tree", "oracle", "adversary", "silent"])
-def test_rounds_tell_what_a_pass_over_the_whole_answer_tells(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, who: str
-) -> None:
-    kit, target = played_rounds, make_llama(5)
+def test_rounds_tell_what_a_pass_over_the_whole_answer_tells(make_llama: Any, sink: Any, who: str) -> None:
+    target = make_llama(5)
     prompt, limits = kit.prompt_of(5), Limits(40)
     expected = kit.plain(target, prompt, limits, sink)
     parents = (-1, -1, 1, 1, 3, -1)
     drafter = {
         "model": lambda: kit.drafting(kit.noisy(target, 0.03), prompt, LOGGED_ROWS),
-        "tree": lambda: scripted_drafters.tree_with_a_path(parents, [1, 3, 4], expected, LOGGED_ROWS),
-        "oracle": lambda: scripted_drafters.oracle(expected),
-        "adversary": lambda: scripted_drafters.adversary(expected, LOGGED_ROWS),
-        "silent": scripted_drafters.silent,
+        "tree": lambda: drafters.tree_with_a_path(parents, [1, 3, 4], expected, LOGGED_ROWS),
+        "oracle": lambda: drafters.oracle(expected),
+        "adversary": lambda: drafters.adversary(expected, LOGGED_ROWS),
+        "silent": drafters.silent,
     }[who]()
     sink.records.clear()
     log = AlternativesLog(CPU, LOGGED_ROWS, torch.float32, 40)

@@ -57,8 +57,7 @@ def prompt_of(length: int, seed: int = 0) -> torch.Tensor:
 
 
 def generated(model: Any, prompt: torch.Tensor, count: int = TOKENS) -> list[int]:
-    ids: list[int] = model.generate(prompt, max_new_tokens=count, do_sample=False)[0, prompt.shape[1] :].tolist()
-    return ids
+    return model.generate(prompt, max_new_tokens=count, do_sample=False)[0, prompt.shape[1] :].tolist()
 
 
 def decoded(  # noqa: PLR0917 - the columns of the tables below

@@ -76,8 +76,7 @@ def measured(folder: Path, dtype: str) -> dict[str, int]:
         cwd=Path(__file__).parents[2],
         timeout=300,
     )
-    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])

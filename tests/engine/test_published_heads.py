@@ -6,7 +6,6 @@ import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import played_rounds as kit
 from engines.adapters.following import HeadPass
 from engines.adapters.medusa import load_medusa
 from engines.adapters.published import load_head
@@ -64,8 +64,7 @@ HEADS: dict[str, Make] = {
 
 @pytest.fixture(scope="module")
 def target(make_llama: Any) -> LlamaForCausalLM:
-    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS, layers=4)
-    return made
+    return make_llama(5, vocabulary=ROWS, layers=4)
 
 
 @pytest.fixture(scope="module")
@@ -78,22 +77,21 @@ def drafting(folder: Path, decoder: LlamaDecoder, **more: Any) -> Any:
     return lambda one: EagleDrafter("head", head, one, frozenset(), **more)
 
 
-def ids_of(kit: ModuleType, seed: int, length: int) -> list[int]:
-    made: list[int] = kit.prompt_of(seed, length, ROWS)[0].tolist()
-    return made
+def ids_of(seed: int, length: int) -> list[int]:
+    return kit.prompt_of(seed, length, ROWS)[0].tolist()
 
 
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("name", HEADS)
 def test_hidden_states_and_drafts_are_the_references(
-    name: str, decoder: LlamaDecoder, target: LlamaForCausalLM, kit: ModuleType, tmp_path: Path
+    name: str, decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path: Path
 ) -> None:
     written = save(HEADS[name](tmp_path / "head", target.config))
     reference = Reference(written, target)
     head = load_head(read_adapter(str(tmp_path / "head")), decoder)
     largest = 0.0
     for seed in range(4):
-        ids = ids_of(kit, seed, 3 + 5 * seed)
+        ids = ids_of(seed, 3 + 5 * seed)
         tokens, guesses = reference.chain(ids, 6)
         one = kit.cached(decoder)
         one.keeps_features, one.reads = True, head.reads
@@ -118,7 +116,7 @@ def test_hidden_states_and_drafts_are_the_references(
 @pytest.mark.parametrize("widths", [(), (3, 2, 1)])
 @pytest.mark.parametrize("name", HEADS)
 def test_answers_are_the_targets_own(
-    *, name: str, widths: tuple[int, ...], decoder: LlamaDecoder, target: LlamaForCausalLM, sink, kit, tmp_path
+    *, name: str, widths: tuple[int, ...], decoder: LlamaDecoder, target: LlamaForCausalLM, sink, tmp_path
 ) -> None:
     save(HEADS[name](tmp_path / "head", target.config))
     for seed in range(3):
@@ -133,7 +131,7 @@ def test_answers_are_the_targets_own(
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("name", ["EAGLE-1", "EAGLE-3 over fewer tokens", "EAGLE-3.1"])
 def test_rounds_draft_what_the_reference_drafts(
-    *, name: str, decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, kit: ModuleType, tmp_path: Path
+    *, name: str, decoder: LlamaDecoder, target: LlamaForCausalLM, sink: Any, tmp_path: Path
 ) -> None:
     """After acceptance and rollback, too: each round anew from true states."""
     written = save(HEADS[name](tmp_path / "head", target.config))
@@ -151,12 +149,12 @@ def test_rounds_draft_what_the_reference_drafts(
 
 
 @pytest.mark.usefixtures("without_gradients")
-def test_msd_sees_pictures_as_they_are(decoder: LlamaDecoder, target: LlamaForCausalLM, kit, tmp_path) -> None:
+def test_msd_sees_pictures_as_they_are(decoder: LlamaDecoder, target: LlamaForCausalLM, tmp_path) -> None:
     written = save(HEADS["MSD"](tmp_path / "head", target.config))
     reference = Reference(written, target)
     torch.manual_seed(0)
     visual = torch.randn(4, target.config.hidden_size)
-    text = ids_of(kit, 1, 7)
+    text = ids_of(1, 7)
     embeddings = torch.cat(
         [target.model.embed_tokens(torch.tensor(text[:3])), visual, target.model.embed_tokens(torch.tensor(text[3:]))]
     )
@@ -443,8 +441,7 @@ def test_states_and_choices_are_the_packages(flags: dict[str, Any], make_llama: 
 
 @pytest.fixture(scope="module")
 def medusa_target(make_llama: Any) -> LlamaForCausalLM:
-    made: LlamaForCausalLM = make_llama(5, vocabulary=ROWS)
-    return made
+    return make_llama(5, vocabulary=ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -473,7 +470,7 @@ def said(written: Written, state: torch.Tensor, blocks: int) -> list[torch.Tenso
 @pytest.mark.parametrize("as_bin", [False, True])
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_rounds_draft_what_each_head_says(
-    *, blocks: int, as_bin: bool, medusa_decoder: LlamaDecoder, medusa_target: LlamaForCausalLM, sink, kit, tmp_path
+    *, blocks: int, as_bin: bool, medusa_decoder: LlamaDecoder, medusa_target: LlamaForCausalLM, sink, tmp_path
 ) -> None:
     written = save(medusa(tmp_path / "head", medusa_target.config, blocks=blocks), as_bin=as_bin)
     prompt = kit.prompt_of(3, 9, ROWS)
@@ -502,7 +499,7 @@ def test_rounds_draft_what_each_head_says(
 @pytest.mark.usefixtures("without_gradients")
 @pytest.mark.parametrize("widths", [(3, 2), (2, 2, 2, 2), (30,)])
 def test_a_tree_holds_each_heads_likeliest_below_every_node(
-    *, widths: tuple[int, ...], medusa_decoder: LlamaDecoder, medusa_target: LlamaForCausalLM, sink, kit, tmp_path
+    *, widths: tuple[int, ...], medusa_decoder: LlamaDecoder, medusa_target: LlamaForCausalLM, sink, tmp_path
 ) -> None:
     save(medusa(tmp_path / "head", medusa_target.config))
     make = medusa_drafting(tmp_path / "head", medusa_decoder, widths=widths)

@@ -298,8 +298,7 @@ def clip_folder(place: Path, tower: dict[str, torch.Tensor], style: str) -> Path
 
 
 def tower_weight(model: Any) -> torch.Tensor:
-    weight: torch.Tensor = model.network.visual_tower.encoder.layers[1].mlp.fc1.weight
-    return weight
+    return model.network.visual_tower.encoder.layers[1].mlp.fc1.weight
 
 
 INSIDE = "encoder.layers.1.mlp.fc1.weight"

@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import played_rounds as kit
+import scripted_drafters as drafters
 from engines.adapters.hidden_states import AdaptedDecoder, HiddenAdapter, HiddenSizes
 from engines.adapters.ngram import NgramCounts
 from engines.adapters.published import Eagle1Head, layer_like
@@ -45,7 +46,7 @@ ROWS = 257
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_a_hundred_prompts_are_lossless_and_show_every_outcome(make_llama, sink, kit, part: int) -> None:
+def test_a_hundred_prompts_are_lossless_and_show_every_outcome(make_llama, sink, part: int) -> None:
     """Drafts are the target with 1 to 5 % of noise on its weights; the answers say at least 40 different things."""
     outcomes: Counter[int] = Counter()
     for seed in range(25 * part, 25 * part + 25):
@@ -64,7 +65,7 @@ def test_a_hundred_prompts_are_lossless_and_show_every_outcome(make_llama, sink,
 
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 3.0])
-def test_caches_hold_exactly_the_answer_and_records_add_up(make_llama, sink, kit, share: float) -> None:
+def test_caches_hold_exactly_the_answer_and_records_add_up(make_llama, sink, share: float) -> None:
     target = make_llama(3)
     draft = kit.noisy(target, share)
     prompt, draft_prompt = kit.prompt_of(3), kit.prompt_of(4, length=7)
@@ -93,7 +94,7 @@ def test_caches_hold_exactly_the_answer_and_records_add_up(make_llama, sink, kit
         assert last.length == prompt.shape[1] + count - 1
 
 
-def test_eos_inside_a_block(make_llama: Any, sink: Any, kit: ModuleType) -> None:
+def test_eos_inside_a_block(make_llama: Any, sink: Any) -> None:
     """Every token as the end in turn: it is found as an accepted, a bonus and a corrected token."""
     target = make_llama(2)
     draft, prompt = kit.noisy(target, 0.04), kit.prompt_of(2)
@@ -116,7 +117,7 @@ def test_eos_inside_a_block(make_llama: Any, sink: Any, kit: ModuleType) -> None
     assert clipped > 3
 
 
-def test_cancel_inside_a_block(make_llama: Any, sink: Any, stop_after: Any, kit: ModuleType) -> None:
+def test_cancel_inside_a_block(make_llama: Any, sink: Any, stop_after: Any) -> None:
     target = make_llama(4)
     draft, prompt = kit.noisy(target, 0.02), kit.prompt_of(4)
     free = kit.plain(target, prompt, Limits(60), sink)
@@ -136,7 +137,7 @@ def test_cancel_inside_a_block(make_llama: Any, sink: Any, stop_after: Any, kit:
     assert len(lengths) > 3
 
 
-def test_draft_ids_the_target_does_not_know_are_never_proposed(make_llama: Any, sink: Any, kit: ModuleType) -> None:
+def test_draft_ids_the_target_does_not_know_are_never_proposed(make_llama: Any, sink: Any) -> None:
     target, draft, prompt = make_llama(6, vocabulary=120), make_llama(5), kit.prompt_of(5, vocabulary=100)
     expected = kit.plain(target, prompt, Limits(32), sink)
     sink.records.clear()
@@ -146,7 +147,7 @@ def test_draft_ids_the_target_does_not_know_are_never_proposed(make_llama: Any, 
     assert max(proposed) < 120
 
 
-def test_what_is_drafted_by_a_captured_step_outlives_the_next_one(make_llama: Any, sink: Any, kit: ModuleType) -> None:
+def test_what_is_drafted_by_a_captured_step_outlives_the_next_one(make_llama: Any, sink: Any) -> None:
     """A captured step writes all logits into one buffer; judged are those of each step."""
     model, prompt = make_llama(1), kit.prompt_of(1)
 
@@ -159,7 +160,7 @@ def test_what_is_drafted_by_a_captured_step_outlives_the_next_one(make_llama: An
         def __call__(self, ids: torch.Tensor, cache: Any, keep: int, shape: object = None) -> torch.Tensor:
             return self.buffer.copy_(self.decoder(self.decoder.embed(ids), cache, keep=keep))
 
-    one = kit.cached(model, "draft")
+    one: Any = kit.cached(model, "draft")
     one.own_step = OneBuffer(one)
     drafter = kit.drafting(one, prompt, ROWS)
     proposal = drafter.propose([5], 3, kit.NEVER.is_set)
@@ -192,10 +193,7 @@ def assert_rounds_add_up(rounds: Sequence[RoundRecord], ids: Sequence[int], limi
 
 
 @given(data=st.data())
-def test_the_answer_does_not_depend_on_the_drafter(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, data: st.DataObject
-) -> None:
-    kit, drafters = played_rounds, scripted_drafters
+def test_the_answer_does_not_depend_on_the_drafter(make_llama: Any, sink: Any, data: st.DataObject) -> None:
     sink.records.clear()
     target, prompt = make_llama(7, layers=1), kit.prompt_of(7)
     count = data.draw(st.integers(1, 20), label="most tokens")
@@ -234,7 +232,7 @@ def test_the_answer_does_not_depend_on_the_drafter(
         assert all(record.accepted == record.drafted for record in rounds[:-1])
 
 
-def watched_caches(kit: ModuleType, target: Any, draft: Any, prompt: torch.Tensor, seen: list[int]) -> Any:
+def watched_caches(target: Any, draft: Any, prompt: torch.Tensor, seen: list[int]) -> Any:
     """After every round: the target's cache holds prompt and answer, the draft's a beginning of them, exactly."""
 
     def look(held: dict[str, CachedModel], ids: Sequence[int], verified: Verified) -> None:
@@ -250,16 +248,13 @@ def watched_caches(kit: ModuleType, target: Any, draft: Any, prompt: torch.Tenso
 
 @pytest.mark.parametrize("kind", [STATIC, DYNAMIC])
 @pytest.mark.parametrize("chunk", [0, 4])
-def test_both_caches_after_every_round_are_those_of_a_fresh_prefill(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, *, kind: str, chunk: int
-) -> None:
-    kit = played_rounds
+def test_both_caches_after_every_round_are_those_of_a_fresh_prefill(make_llama, sink, *, kind: str, chunk: int) -> None:
     target, prompt = make_llama(3), kit.prompt_of(3)
     draft = kit.noisy(target, 0.03)
     accepted: list[int] = []
-    look = watched_caches(kit, target, draft, prompt, accepted)
+    look = watched_caches(target, draft, prompt, accepted)
     held = {"target": kit.cached(target, kind=kind), "draft": kit.cached(draft, "draft", kind=kind)}
-    drafter = scripted_drafters.Watched(
+    drafter: Any = drafters.Watched(
         kit.drafting(held["draft"], prompt, ROWS), lambda ids, verified: look(held, ids, verified)
     )
     done = kit.play(held["target"], drafter, prompt, Limits(64), sink, chunk=chunk)
@@ -272,9 +267,8 @@ def test_both_caches_after_every_round_are_those_of_a_fresh_prefill(
 @given(parents=shapes(12), data=st.data())
 @settings(max_examples=examples(0.6))
 def test_behind_a_tree_the_cache_holds_one_branch(
-    make_llama, sink, played_rounds, scripted_drafters, *, kind: str, parents: tuple[int, ...], data: st.DataObject
+    make_llama, sink, *, kind: str, parents: tuple[int, ...], data: st.DataObject
 ) -> None:
-    kit, drafters = played_rounds, scripted_drafters
     target, prompt = make_llama(3), kit.prompt_of(3)
     expected = kit.plain(target, prompt, Limits(14), sink)
     path = data.draw(st.sampled_from(drafters.paths_of(parents)))
@@ -284,7 +278,7 @@ def test_behind_a_tree_the_cache_holds_one_branch(
         kit.assert_cache_is_fresh(one, target, kit.sequence(prompt, ids[:-1]))
         stood.append(list(verified.path))
 
-    tree = drafters.Watched(drafters.tree_with_a_path(parents, path, expected, ROWS), look)
+    tree: Any = drafters.Watched(drafters.tree_with_a_path(parents, path, expected, ROWS), look)
     assert kit.play(one, tree, prompt, Limits(14), sink).ids == expected
     assert stood[0][1:] == [node + 1 for node in path]
 
@@ -429,10 +423,10 @@ def makers(draft: LlamaDecoder, prompt: torch.Tensor, expected: list[int], drawn
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_round_waits_once(kind: str, decoders: Any, sink: Any, played_rounds: ModuleType) -> None:
+def test_a_round_waits_once(kind: str, decoders: Any, sink: Any) -> None:
     target, draft = decoders
-    prompt = played_rounds.prompt_of(1, vocabulary=PRETENDED_ROWS)
-    expected = played_rounds.plain(target, prompt, Limits(24), sink)
+    prompt = kit.prompt_of(1, vocabulary=PRETENDED_ROWS)
+    expected = kit.plain(target, prompt, Limits(24), sink)
     verifier, drawn = Verifier(), {}
     if "drawn" in kind:
         law = partial(distribution, settings=GenerationSettings(temperature=0.8))
@@ -444,7 +438,7 @@ def test_a_round_waits_once(kind: str, decoders: Any, sink: Any, played_rounds: 
         sink.records.clear()
         one = CachedModel.over(target, "target")
         assert one.device == GPU
-        played = played_rounds.play(one, make, prompt, Limits(24), sink, gamma=3, clock=clock, verifier=verifier)
+        played = kit.play(one, make, prompt, Limits(24), sink, gamma=3, clock=clock, verifier=verifier)
         assert pretended.waits[clock.before :] == ["tolist"] * len(sink.of(RoundRecord))
     assert len(sink.of(RoundRecord)) > 1
     assert max(record.drafted for record in sink.of(RoundRecord)) > 0

@@ -16,6 +16,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
+import played_rounds
 from closeness import assert_close
 from engines.decoder.bucket_pass import STRIDE
 from engines.decoder.compiled_step import CompiledStep
@@ -105,7 +106,7 @@ def test_one_compilation_serves_all_lengths_capacities_and_runs(compiled_pair: A
 
 
 @pytest.mark.whole
-def test_verified_blocks_of_every_size_share_the_second_one(compiled_pair: Any, sink: Any, played_rounds: Any) -> None:
+def test_verified_blocks_of_every_size_share_the_second_one(compiled_pair: Any, sink: Any) -> None:
     _, decoder, step = compiled_pair
     before = graphs_made()
     prompt = prompt_of(21, 5)
@@ -235,7 +236,7 @@ def test_buckets_give_the_eager_tokens(attention: str, kv_heads: int, length: in
 
 
 @pytest.mark.parametrize("gamma", [1, 4])
-def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any, played_rounds: Any) -> None:
+def test_verified_blocks_and_shorter_ones_in_buckets(gamma: int, sink: Any) -> None:
     decoder = LlamaDecoder.take_over(llama(6))
     other = LlamaDecoder.take_over(llama(7))
     prompt = prompt_of(STRIDE - 10, 6)

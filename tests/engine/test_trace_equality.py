@@ -50,14 +50,12 @@ class TensorBoardFigures:
     @property
     def curves(self) -> dict[str, list[list[float]]]:
         """Time since its zero in µs, allocated and reserved bytes, by device."""
-        rows: dict[str, list[list[float]]] = self.profile.get_memory_curve("us", "B", patch_for_step_plot=False)["rows"]
-        return rows
+        return self.profile.get_memory_curve("us", "B", patch_for_step_plot=False)["rows"]
 
     @property
     def allocations(self) -> dict[str, list[list[Any]]]:
         """Operator, bytes, time of allocation and of release, duration, by device."""
-        rows: dict[str, list[list[Any]]] = self.profile.get_memory_events(time_metric="us", memory_metric="B")["rows"]
-        return rows
+        return self.profile.get_memory_events(time_metric="us", memory_metric="B")["rows"]
 
 
 def tensorboard_figures(path: Path, folder: Path) -> TensorBoardFigures:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,8 @@ import pytest
 import torch
 from scipy.stats import chi2
 
+import played_rounds as kit
+import scripted_drafters as drafters
 from engines.decoder.decoding import Limits
 from engines.decoder.llama import LlamaDecoder
 from engines.decoder.sampling import distribution, draw, make_generator
@@ -240,11 +241,9 @@ ANSWERED = {"model": (), "certain": (), "suffix": (), "recycled": (), "recycled 
 
 
 @pytest.mark.parametrize("who", ANSWERED)
-def test_whole_answers_are_drawn_from_the_targets_law(
-    make_llama: Any, sink: Any, played_rounds: ModuleType, scripted_drafters: ModuleType, who: str
-) -> None:
+def test_whole_answers_are_drawn_from_the_targets_law(make_llama: Any, sink: Any, who: str) -> None:
     """Rounds over caches: all three tokens of an answer against the laws that fresh passes give."""
-    answers = partial(_answers, make_llama, sink, (played_rounds, scripted_drafters), who)
+    answers = partial(_answers, make_llama, sink, who)
     statistic, critical = answers(Verifier)
     assert statistic < critical
     if who not in ("model", "certain"):
@@ -252,16 +251,13 @@ def test_whole_answers_are_drawn_from_the_targets_law(
         assert wrong > critical
 
 
-def _answers(
-    make_llama: Any, sink: Any, kits: tuple[ModuleType, ModuleType], who: str, judge: Any
-) -> tuple[float, float]:
+def _answers(make_llama: Any, sink: Any, who: str, judge: Any) -> tuple[float, float]:
     """Chi-square of a thousand answers of three tokens, and what it may be."""
-    played_rounds, scripted_drafters = kits
     rows, prompt, settings = 6, torch.tensor([[1, 4, 2]]), GenerationSettings(temperature=1.0)
     model, other = (make_llama(seed, layers=1, hidden=16, vocabulary=rows, kv_heads=4) for seed in (1, 2))
     law = partial(distribution, settings=settings)
     verifier, drawn = judge(law, seeded(1)), seeded(2)
-    target, draft = played_rounds.cached(model), played_rounds.cached(other, "draft")
+    target, draft = kit.cached(model), kit.cached(other, "draft")
     counts: dict[tuple[int, ...], int] = {}
     memory: AnswerMemory[Any] = AnswerMemory(60)  # what is drafted follows from what was drawn before
     for number in range(1000):
@@ -269,7 +265,7 @@ def _answers(
         draft.crop(0)
         drafter: Any
         if who == "model":
-            drafter = played_rounds.drafting(draft, prompt, rows, law=law, generator=drawn)
+            drafter = kit.drafting(draft, prompt, rows, law=law, generator=drawn)
         elif who == "suffix":
             said_before: AnswerMemory[tuple[int, ...]] = AnswerMemory(60)
             said_before.remember(0, 12, (*range(rows), *range(rows)))
@@ -277,8 +273,8 @@ def _answers(
         elif who.startswith("recycled"):
             drafter = RecyclingDrafter(torch.device("cpu"), rows, widths=ANSWERED[who], memory=memory, about=number)
         else:
-            drafter = scripted_drafters.guesser(3, rows)
-        said = played_rounds.play(target, drafter, prompt, Limits(3), sink, gamma=2, verifier=verifier).ids
+            drafter = drafters.guesser(3, rows)
+        said = kit.play(target, drafter, prompt, Limits(3), sink, gamma=2, verifier=verifier).ids
         counts[tuple(said)] = counts.get(tuple(said), 0) + 1
         sink.records.clear()
     every = torch.cartesian_prod(*[torch.arange(rows)] * 3)
@@ -374,8 +370,8 @@ def in_half(model: Any) -> Any:
     return model.to(torch.bfloat16)
 
 
-def test_every_divergence_in_bfloat16_is_a_near_tie(make_llama, sink, played_rounds, capsys) -> None:
-    kit, found = played_rounds, []
+def test_every_divergence_in_bfloat16_is_a_near_tie(make_llama, sink, capsys) -> None:
+    found = []
     accepted = drafted = 0
     for seed in range(60):
         if seed % 10 == 0:
@@ -400,8 +396,7 @@ def test_every_divergence_in_bfloat16_is_a_near_tie(make_llama, sink, played_rou
     assert [one for one in flips if one.gap_ulps > NEAR_TIE_ULPS / 4] == []
 
 
-def test_in_float32_nothing_diverges(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
-    kit = played_rounds
+def test_in_float32_nothing_diverges(make_llama: Any, sink: Any) -> None:
     model = make_llama(1)
     target, prompt = LlamaDecoder.take_over(model), kit.prompt_of(1)
     plain = kit.plain(target, prompt, Limits(40), sink)
@@ -409,9 +404,8 @@ def test_in_float32_nothing_diverges(make_llama: Any, sink: Any, played_rounds: 
     assert divergence(target, target.embed(prompt), plain, played.ids) is None
 
 
-def test_a_wrong_answer_is_no_near_tie(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+def test_a_wrong_answer_is_no_near_tie(make_llama: Any, sink: Any) -> None:
     """What a verifier that lets drafts pass would give: found at its place, and far away."""
-    kit = played_rounds
     target, prompt = LlamaDecoder.take_over(in_half(make_llama(1))), kit.prompt_of(1)
     plain = kit.plain(target, prompt, Limits(24), sink)
     wide = 0
@@ -423,9 +417,8 @@ def test_a_wrong_answer_is_no_near_tie(make_llama: Any, sink: Any, played_rounds
     assert wide >= 22
 
 
-def test_the_plain_prefix_is_forced(make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+def test_the_plain_prefix_is_forced(make_llama: Any, sink: Any) -> None:
     """At any place the plain answer's own token has no gap at all, in chunks of the prompt as well."""
-    kit = played_rounds
     target, prompt = LlamaDecoder.take_over(in_half(make_llama(2))), kit.prompt_of(2)
     for chunk in (0, 4):
         plain = kit.plain(target, prompt, Limits(16), sink, chunk=chunk)

@@ -218,8 +218,7 @@ def picture(height: int, width: int, seed: int = 0) -> npt.NDArray[np.uint8]:
 def theirs(pictures: list[npt.NDArray[np.uint8]], edge: int) -> npt.NDArray[np.float32]:
     processor = CLIPImageProcessorPil(size={"shortest_edge": edge}, crop_size={"height": edge, "width": edge})
     images = [Image.fromarray(each) for each in pictures]
-    values: npt.NDArray[np.float32] = np.stack(processor(images, return_tensors="np")["pixel_values"])
-    return values
+    return np.stack(processor(images, return_tensors="np")["pixel_values"])
 
 
 @pytest.mark.parametrize(

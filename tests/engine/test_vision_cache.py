@@ -74,8 +74,7 @@ def asked(cache: str, **more: Any) -> GenerationSettings:
 
 def encode(model: Any, sample: Any, settings: GenerationSettings, clock: Any) -> torch.Tensor:
     inputs = model.preprocess(model.load(sample, settings, clock), "What?", settings, clock)
-    visual: torch.Tensor = model.encode_vision(inputs, clock)
-    return visual
+    return model.encode_vision(inputs, clock)
 
 
 class Passes:

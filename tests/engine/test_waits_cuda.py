@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
+import played_rounds
 from engines.adapters.hidden_states import AdaptedDecoder, HiddenAdapter, HiddenSizes
 from engines.adapters.ngram import NgramCounts
 from engines.adapters.published import Eagle1Head, layer_like
@@ -91,7 +91,7 @@ def drafting(kind: str, draft: LlamaDecoder, prompt: torch.Tensor, ids: list[int
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_round_waits_at_its_read_alone(kind: str, make_llama: Any, sink: Any, played_rounds: ModuleType) -> None:
+def test_a_round_waits_at_its_read_alone(kind: str, make_llama: Any, sink: Any) -> None:
     target, draft = (LlamaDecoder.take_over(make_llama(seed, vocabulary=ROWS).cuda()) for seed in (1, 2))
     prompt = played_rounds.prompt_of(1, vocabulary=ROWS).cuda()
     expected = played_rounds.plain(target, prompt, Limits(24), sink)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 
 import pytest
 
+import cell_runs
 from evprof.core.protocols import RunEnded, RunStarted
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
@@ -117,7 +117,7 @@ def report_data() -> MakeData:
 
 
 @pytest.fixture
-def published(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
+def published(report_data: MakeData) -> ReportData:
     """Document 002's two configurations, as its file gives them."""
     return report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
 

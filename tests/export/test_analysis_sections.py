@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cell_runs
 from evprof.core.vocabulary.figures import FIGURES, Figure
 from evprof.export.comparison_tables import comparison_lines
 from evprof.export.report.data import ReportData, Source, gather
@@ -44,9 +44,7 @@ VICUNA = {
 MakeData = Callable[..., ReportData]
 
 
-def test_a_figure_that_is_described_and_read_is_compared_and_reported(
-    report_data: MakeData, cell_runs: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_figure_that_is_described_and_read_is_compared_and_reported(report_data: MakeData, monkeypatch) -> None:
     monkeypatch.setitem(FIGURES, "dummy_ms", Figure("dummy_ms", "a dummy", "ms", "the number of the run"))
     monkeypatch.setitem(READERS, "dummy_ms", lambda run, *_: float(run.run_id))
     data = report_data(cell_runs.DRAFT_002, cell_runs.TARGET_002)
@@ -73,7 +71,7 @@ def test_contributions_of_002(published: ReportData, basis: str, shares: tuple[s
     assert "no total end-to-end" in said(contributions(published))
 
 
-def test_a_difference_that_may_be_none_has_no_bottleneck(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_a_difference_that_may_be_none_has_no_bottleneck(report_data: MakeData) -> None:
     same = cell_runs.DRAFT_002.with_(name="other", role="target", mode="side-by-side", samples=6)
     noisy = same.with_(stages={"preprocess": 3.6, "vision": 5.9, "prefill": 66.1, "decode": 92.7})
     text = said(contributions(replace(report_data(cell_runs.DRAFT_002, noisy), basis=WITHOUT_LOAD, _kept={})))
@@ -81,7 +79,7 @@ def test_a_difference_that_may_be_none_has_no_bottleneck(report_data: MakeData, 
     assert "ost of it" not in text
 
 
-def test_too_few_runs_name_no_slower_side_and_no_bottleneck(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_too_few_runs_name_no_slower_side_and_no_bottleneck(report_data: MakeData) -> None:
     """Without an interval the difference is not called, and its largest part is not most of it."""
     one = cell_runs.DRAFT_002.with_(samples=1, is_imported=False)
     other = cell_runs.TARGET_002.with_(samples=1, is_imported=False)
@@ -91,7 +89,7 @@ def test_too_few_runs_name_no_slower_side_and_no_bottleneck(report_data: MakeDat
     assert "slower" not in text
 
 
-def test_generation_of_003(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_generation_of_003(report_data: MakeData) -> None:
     """2.25 x 1.15 = 2.59, and the settings beside every length."""
     draft = cell_runs.DRAFT_002.with_(
         stages={"vision+prefill+decode": 977.0},
@@ -125,7 +123,7 @@ def _sweep(cell: Any, base: float, each: float, counts: tuple[int, ...], key: st
     ]
 
 
-def test_scaling_of_the_published_layout(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_scaling_of_the_published_layout(report_data: MakeData) -> None:
     """576 positions a frame, exactly; vision a line through 0; decoding flat; 32 frames past the trained positions."""
     section = frames(report_data(*_sweep(cell_runs.Cell(), 10.0, 70.0, (1, 8, 16, 32), "frames")))
     (values,) = tables(section)
@@ -160,7 +158,7 @@ def test_theory_of_002(published: ReportData) -> None:
     assert "MFU" not in work.heads
 
 
-def test_memory_counts_both_models_of_a_run(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_memory_counts_both_models_of_a_run(report_data: MakeData) -> None:
     """Weights and caches of a speculative run are the draft's and the target's."""
     model = {"weight_bytes": 600}
     cell = cell_runs.Cell(mode="speculative", model=model, kv_bytes=60, is_imported=False, samples=1)
@@ -172,13 +170,13 @@ def test_memory_counts_both_models_of_a_run(report_data: MakeData, cell_runs: Mo
     assert [cell.text for cell in row[2:4]] == ["1,000 B", "100 B"]
 
 
-def test_nothing_is_called_bound_without_a_measured_ceiling(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_nothing_is_called_bound_without_a_measured_ceiling(report_data: MakeData) -> None:
     section = theory(report_data(cell_runs.DRAFT_002))
     assert "bound" not in "".join(head for table in tables(section) for head in table.heads)
     assert all("bound by" not in plot.caption for plot in plots(section))
 
 
-def test_the_roofline_against_measured_ceilings(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_the_roofline_against_measured_ceilings(report_data: MakeData) -> None:
     """A decode step of 13.55 GB in 18.5 ms is 731 GB/s: of 1000 GB/s 73.1 %; the prefill 126 of 160 TFLOP/s, 78.9 %."""
     ceiling = {
         "device": "cuda:0",
@@ -215,7 +213,7 @@ def test_capacities_of_002(published: ReportData) -> None:
     assert "ignores the weights" in said(section)
 
 
-def _speculation(cell_runs: ModuleType) -> list[Any]:
+def _speculation() -> list[Any]:
     here = {"is_imported": False, "settings": {"max_new_tokens": 64}, "tokens": range(12), "pieces": ["x"] * 12}
     target = cell_runs.TARGET_002.with_(
         **here, name="target", mode="target", stages={"vision": 30.0, "prefill": 500.0, "decode": 110.0}
@@ -228,8 +226,8 @@ def _speculation(cell_runs: ModuleType) -> list[Any]:
     return [draft, target, both]
 
 
-def test_acceptance_with_numerators_and_denominators(report_data: MakeData, cell_runs: ModuleType) -> None:
-    data = report_data(*_speculation(cell_runs))
+def test_acceptance_with_numerators_and_denominators(report_data: MakeData) -> None:
+    data = report_data(*_speculation())
     blocks = acceptance(data)
     found = {(row[0].text, row[1].text): [cell.text for cell in row[3:]] for row in tables(blocks)[0].rows}
     assert found["both", "draft acceptance rate"] == ["42", "72", "58.3 %"]
@@ -247,7 +245,7 @@ def test_acceptance_with_numerators_and_denominators(report_data: MakeData, cell
     assert table.rows[0][-1].text == "6 against runs 101, 102, 103, 104, 105, 106"
 
 
-def test_acceptance_as_files_count_and_call_it(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_acceptance_as_files_count_and_call_it(report_data: MakeData) -> None:
     plain = cell_runs.TARGET_002.with_(
         name="alone", mode="target", family="end to end", stages={"vision+prefill": 327.0, "decode": 710.0}
     )
@@ -292,8 +290,8 @@ def test_claims_of_002(published: ReportData) -> None:
     assert "To be measured: several samples at once" in open_[3].text
 
 
-def test_pairs_are_roles_first_then_speculation(report_data: MakeData, cell_runs: ModuleType) -> None:
-    draft, target, both = _speculation(cell_runs)
+def test_pairs_are_roles_first_then_speculation(report_data: MakeData) -> None:
+    draft, target, both = _speculation()
     data = report_data(draft, target, both)
     assert [(pair.base.cell, pair.other.cell) for pair in pairs_of(data)] == [("draft", "target"), ("target", "both")]
     variants = [target.with_(name=name, mode="target") for name in ("a", "b", "c")]
@@ -353,7 +351,7 @@ _FACTS = st.sampled_from(
 
 
 @given(st.lists(_odd_cells(), min_size=1, max_size=3), _FACTS)
-def test_no_data_breaks_a_section(cell_runs: ModuleType, cells: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+def test_no_data_breaks_a_section(cells: list[dict[str, Any]], facts: dict[str, Any]) -> None:
     runs = [run for place, values in enumerate(cells) for run in cell_runs.Cell(**values).runs(1 + 100 * place)]
     data = gather([Source(Path("s.evprof"), runs, {}, facts)])
     report = Report("r", sections=tuple(section(data) for section in SECTIONS))

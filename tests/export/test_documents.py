@@ -6,10 +6,10 @@ import shlex
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+import cell_runs
 from evprof.cli import build_parser
 from evprof.core.run_info import SpeculationFacts
 from evprof.export.report.data import ReportData
@@ -38,7 +38,7 @@ APART = {"preprocess": 78.7, "vision": 29.5, "prefill": 568.1, "decode": 143.9}
 
 
 @pytest.fixture
-def measured(report_data: MakeData, cell_runs: ModuleType) -> ReportData:
+def measured(report_data: MakeData) -> ReportData:
     """Document 002's two configurations as if measured here, and an answer to the same elsewhere."""
     here = {"is_imported": False, "tokens": (1, 2, 3, 4, 5, 6), "text": "A car."}
     return report_data(
@@ -97,7 +97,7 @@ def test_marks_follow_what_the_sessions_hold(measured: ReportData) -> None:
     assert all(entry.reason for entry in found.values() if entry.mark != FULL)
 
 
-def test_a_question_needs_what_it_asks(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_a_question_needs_what_it_asks(report_data: MakeData) -> None:
     """Plain runs, drafters and another kernel answer nothing about caches, formats, adapters and other frames."""
     plain = cell_runs.TARGET_002.with_(is_imported=False, mode="target", tokens=(1, 2, 3), text="A car.")
     eager = plain.with_(
@@ -118,7 +118,7 @@ def test_a_question_needs_what_it_asks(report_data: MakeData, cell_runs: ModuleT
     assert (found["000.12"], found["001.11"], found["001.15"]) == (PARTLY, PARTLY, NONE)
 
 
-def test_a_part_of_an_answer_names_the_rest(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_a_part_of_an_answer_names_the_rest(report_data: MakeData) -> None:
     here = {"is_imported": False, "tokens": (1, 2, 3, 4, 5, 6), "text": "A car."}
     pair = [cell.with_(**here, stages={"load": 9.0} | APART) for cell in (cell_runs.DRAFT_002, cell_runs.TARGET_002)]
     found = {entry.item.number: entry for entry in answered(report_data(*pair))}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
+import cell_runs
 from evprof.core.records import SETTLED, BatchRow, SpanRecord, TensorRecord
 from evprof.export.report.data import ReportData
 from evprof.export.report.parts import Table
@@ -32,8 +32,8 @@ def test_both_models_side_by_side(published: ReportData) -> None:
     assert "6 runs of" in table.caption
 
 
-def test_shares_of_the_language_model(report_data: MakeData, cell_runs: ModuleType) -> None:
-    here = {"is_imported": False, "mode": "side-by-side", "name": "c", "tokens": range(10)}
+def test_shares_of_the_language_model(report_data: MakeData) -> None:
+    here: dict[str, Any] = {"is_imported": False, "mode": "side-by-side", "name": "c", "tokens": range(10)}
     draft = cell_runs.Cell(role="draft", stages={"load": 8.0, "vision": 7.0, "prefill": 45.0, "decode": 900.0}, **here)
     target = cell_runs.Cell(
         role="target", stages={"load": 1.0, "vision": 9.0, "prefill": 90.0, "decode": 900.0}, **here
@@ -43,7 +43,7 @@ def test_shares_of_the_language_model(report_data: MakeData, cell_runs: ModuleTy
     assert rows["total, end-to-end"][1] == "100 %"
 
 
-def test_files_that_time_generation_in_one_piece_have_a_rate(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_files_that_time_generation_in_one_piece_have_a_rate(report_data: MakeData) -> None:
     """Document 003: 45.5 tokens in 0.977 s are 46.6 a second."""
     both = [
         cell_runs.Cell(
@@ -83,7 +83,7 @@ def _with_tensors(data: ReportData) -> ReportData:
     return data
 
 
-def test_operations_have_inputs_outputs_times_and_shares(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_operations_have_inputs_outputs_times_and_shares(report_data: MakeData) -> None:
     data = _with_tensors(report_data(cell_runs.DRAFT_002.with_(is_imported=False, tokens=(1, 2, 3))))
     (table,) = tables(operations(data))
     rows = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in table.rows}
@@ -93,7 +93,7 @@ def test_operations_have_inputs_outputs_times_and_shares(report_data: MakeData, 
     assert vision[4] == "3.5 %"
 
 
-def test_samples_are_listed_one_by_one(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_samples_are_listed_one_by_one(report_data: MakeData) -> None:
     cell = cell_runs.DRAFT_002.with_(
         is_imported=False, samples=12, tokens=range(45), text="A road. " * 60, name="stages · side-by-side"
     )
@@ -105,7 +105,7 @@ def test_samples_are_listed_one_by_one(report_data: MakeData, cell_runs: ModuleT
     assert table.rows[0][table.heads.index("tokens")].text == "45"
 
 
-def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeData) -> None:
     layout = {"model": "m", "cache": "dynamic", "shape": [1, 4, 9, 32], "strides": [1, 2], "is_contiguous": True}
     batch = BatchRow(
         "m", "draft", "cpu", "float32", 1, 4, 3, 9, 2, 8, 1.0, 2.0, 3.0, 2.0, 5.0, None, "rss", 64
@@ -123,7 +123,7 @@ def test_noted_caches_and_batches_are_told_and_garbage_is_not(report_data: MakeD
     assert memory.layouts(report_data(cell_runs.Cell(), facts={"cache_layout": {"a": 1}})) == []
 
 
-def test_alignment_by_position(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_alignment_by_position(report_data: MakeData) -> None:
     base = {
         "draft": "d",
         "target": "t",
@@ -145,7 +145,7 @@ def test_alignment_by_position(report_data: MakeData, cell_runs: ModuleType) -> 
     assert alignment(report_data(cell_runs.Cell())) == []
 
 
-def test_totals_by_length_of_the_answer(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_totals_by_length_of_the_answer(report_data: MakeData) -> None:
     cells = []
     for length, alone, drafted in ((5, 100.0, 100.0), (50, 300.0, 200.0)):
         asked = {"max_new_tokens": length, "ignore_eos": True, "frames": 8}
@@ -168,7 +168,7 @@ def test_totals_by_length_of_the_answer(report_data: MakeData, cell_runs: Module
     assert table.rows[0][-1].text == "6 and 6"
 
 
-def test_settings_are_compared_one_at_a_time(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_settings_are_compared_one_at_a_time(report_data: MakeData) -> None:
     """An earlier configuration that differs in one setting is the first; equal ones, and all else, have no row."""
     plain = cell_runs.Cell(name="plain", mode="target", is_imported=False, stages={"vision": 10.0, "decode": 90.0})
     kept = plain.with_(
@@ -187,7 +187,7 @@ def test_settings_are_compared_one_at_a_time(report_data: MakeData, cell_runs: M
     assert table.rows[0][-1].text == "6 and 6"
 
 
-def test_both_models_shown_the_same_input(report_data: MakeData, cell_runs: ModuleType) -> None:
+def test_both_models_shown_the_same_input(report_data: MakeData) -> None:
     def cell(role: str, reads: str, spent: float) -> Any:
         settings = {"input": {f"{role}_input": reads}}
         return cell_runs.Cell(

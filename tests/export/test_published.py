@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+import legacy_shapes
 from evprof.core.errors import UserError
 from evprof.export.report.data import ReportData, Source, gather
 from evprof.export.report.parts import Section, Table
@@ -38,7 +38,7 @@ def gathered(folder: Path, value: Any, name: str = "result.json") -> ReportData:
     return gather([Source(session.path, runs, session.environment, session.facts)])
 
 
-def exact(legacy_shapes: ModuleType, rows: int = 4) -> dict[str, Any]:
+def exact(rows: int = 4) -> dict[str, Any]:
     """A file of whose rows every one is the published mean."""
     value: dict[str, Any] = legacy_shapes.one_vs_eight(rows, first_is_slow=False)
     for side, (stage12, s3, s4, s5, length, kv_mb) in TABLE.items():
@@ -54,8 +54,8 @@ def row_of(table: Table, start: str) -> list[str]:
     return next([cell.text for cell in row] for row in table.rows if row[0].text.startswith(start))
 
 
-def test_the_published_column_has_the_published_digits(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    table = tables(section(gathered(tmp_path, exact(legacy_shapes))))[0]
+def test_the_published_column_has_the_published_digits(tmp_path: Path) -> None:
+    table = tables(section(gathered(tmp_path, exact())))[0]
     assert row_of(table, "Prefill length")[2:5] == ["636", "4643", "7.3×"]
     assert row_of(table, "Vision encoding")[2:5] == ["5.93 ± 0.00", "29.48 ± 0.00", "4.97×"]
     assert row_of(table, "Prefill, ms")[1:5] == ["prefill / vision + prefill", "66.16 ± 0.00", "568.13 ± 0.00", "8.59×"]
@@ -67,8 +67,8 @@ def test_the_published_column_has_the_published_digits(legacy_shapes: ModuleType
     assert row_of(table, "Samples/s")[2:4] == ["6.07", "1.35"]
 
 
-def test_ours_takes_all_measured_stages(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    found = section(gathered(tmp_path, exact(legacy_shapes)))
+def test_ours_takes_all_measured_stages(tmp_path: Path) -> None:
+    found = section(gathered(tmp_path, exact()))
     total = row_of(tables(found)[0], "Total")
     assert total[5:8] == ["168.37", "820.22", "4.87×"]
     assert "the published total leaves out preprocess (78.7 ms): 741.56 ms become 820.22 ms." in texts(found)
@@ -76,7 +76,7 @@ def test_ours_takes_all_measured_stages(legacy_shapes: ModuleType, tmp_path: Pat
     assert "covers vision + prefill; vision is a second pass" in texts(found)
 
 
-def test_warm_up_is_in_the_published_column_and_apart_in_ours(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_warm_up_is_in_the_published_column_and_apart_in_ours(tmp_path: Path) -> None:
     value = legacy_shapes.one_vs_eight(30)
     found = section(gathered(tmp_path, value))
     row = row_of(tables(found)[0], "Vision encoding")
@@ -89,7 +89,7 @@ def test_warm_up_is_in_the_published_column_and_apart_in_ours(legacy_shapes: Mod
     assert "the published averages take in 1 row that is warm-up; ours keep them apart." in texts(found)
 
 
-def test_times_of_different_stages_have_no_ratio_of_ours(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_times_of_different_stages_have_no_ratio_of_ours(tmp_path: Path) -> None:
     data = gathered(tmp_path, legacy_shapes.five_stages(12))
     found = section(data)
     table = tables(found)[0]
@@ -100,7 +100,7 @@ def test_times_of_different_stages_have_no_ratio_of_ours(legacy_shapes: ModuleTy
     assert common_blocks(file.cells) == [("load",), ("preprocess",), ("vision", "prefill"), ("decode",)]
 
 
-def uneven(legacy_shapes: ModuleType) -> dict[str, Any]:
+def uneven() -> dict[str, Any]:
     """Five stages of twelve rows that differ a little, so that a total over other rows is another number."""
     value: dict[str, Any] = legacy_shapes.five_stages(12)
     for row in value["results"]:
@@ -135,9 +135,9 @@ VARIANTS: list[Variant] = [
 """Rows, side and times that are set to a value, or multiplied by a number, and what is said of it."""
 
 
-def total_of(legacy_shapes: ModuleType, found: Section, lacking: Mapping[str, Sequence[int]]) -> None:
+def total_of(found: Section, lacking: Mapping[str, Sequence[int]]) -> None:
     """Checks that the totals by our definitions are over the rows that lack nothing, without the warm-up."""
-    plain, means = uneven(legacy_shapes), []
+    plain, means = uneven(), []
     for side, skipped in (("eventgpt", ""), ("videollava", STAGES[2])):
         rows = [row for row in EVERY if row and row not in lacking.get(side, ())]
         whole = [sum(plain["results"][row][side][key] for key in STAGES if key != skipped) for row in rows]
@@ -147,22 +147,22 @@ def total_of(legacy_shapes: ModuleType, found: Section, lacking: Mapping[str, Se
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant[-1])
-def test_totals_are_over_rows_that_have_every_stage(variant: Variant, legacy_shapes, tmp_path) -> None:
+def test_totals_are_over_rows_that_have_every_stage(variant: Variant, tmp_path) -> None:
     rows, side, keys, factor, words = variant
-    value = uneven(legacy_shapes)
+    value = uneven()
     change(value, rows, side, *keys, factor=factor)
     found = section(gathered(tmp_path, value))
-    total_of(legacy_shapes, found, {side: rows})
+    total_of(found, {side: rows})
     assert words in texts(found)
 
 
-def test_copies_wrong_totals_and_few_ids_are_reported(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = uneven(legacy_shapes)
+def test_copies_wrong_totals_and_few_ids_are_reported(tmp_path: Path) -> None:
+    value = uneven()
     value["results"] += value["results"][3:4] * 11
     change(value, [2], "eventgpt", "total_time", factor=9.0)
     change(value, [5], "eventgpt", "output_text", factor="a road with cars")
     found = section(gathered(tmp_path, value))
-    total_of(legacy_shapes, found, {})
+    total_of(found, {})
     assert "left out, so that it counts once (11 of 23 rows: rows 12, 13," in texts(found)
     assert "total_time is not the sum of its parts (1 of 23 rows: row 2)." in texts(found)
     assert "the ids of 1 are not all of their text." in texts(found)
@@ -175,8 +175,8 @@ def test_copies_wrong_totals_and_few_ids_are_reported(legacy_shapes: ModuleType,
         ({"videollava": STAGES[4:]}, "no time of the row was taken (12 of 12 rows)"),
     ],
 )
-def test_times_in_another_unit_make_no_ratio(factors: dict[str, Any], sentence: str, legacy_shapes, tmp_path) -> None:
-    value = uneven(legacy_shapes)
+def test_times_in_another_unit_make_no_ratio(factors: dict[str, Any], sentence: str, tmp_path) -> None:
+    value = uneven()
     for side, keys in factors.items():
         change(value, EVERY, side, *keys, factor=1000)
     if len(factors) == 2:
@@ -188,21 +188,21 @@ def test_times_in_another_unit_make_no_ratio(factors: dict[str, Any], sentence: 
         assert sentence in texts(found)
 
 
-def test_models_under_each_others_keys_are_refused(legacy_shapes: ModuleType, tmp_path: Path) -> None:
-    value = uneven(legacy_shapes)
+def test_models_under_each_others_keys_are_refused(tmp_path: Path) -> None:
+    value = uneven()
     for row in value["results"]:
         row |= {"eventgpt": row["videollava"], "videollava": row["eventgpt"]}
     with pytest.raises(UserError, match="the row names the model Video-LLaVA"):
         gathered(tmp_path, value)
 
 
-def test_ids_with_the_prompt_are_not_called_fewer(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_ids_with_the_prompt_are_not_called_fewer(tmp_path: Path) -> None:
     words = texts(section(gathered(tmp_path, legacy_shapes.four_stages())))
     assert "without the prompt's ids." in words
     assert "not all of their text" not in words
 
 
-def test_configurations_that_are_no_pair_stand_one_under_the_other(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_configurations_that_are_no_pair_stand_one_under_the_other(tmp_path: Path) -> None:
     found = section(gathered(tmp_path, legacy_shapes.end_to_end(4)))
     table = tables(found)[0]
     assert row_of(table, "Video-LLaVA 4bit, alone")[1:4] == ["4", "1026.50 ± 1.12", "1026.50 ± 1.12"]
@@ -223,14 +223,14 @@ def test_configurations_that_are_no_pair_stand_one_under_the_other(legacy_shapes
         *("shared_decoder", "word_estimates", "token_lists", "verified_drafts"),
     ],
 )
-def test_every_family_has_its_problems_in_the_section(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_every_family_has_its_problems_in_the_section(shape: str, tmp_path: Path) -> None:
     data = gathered(tmp_path, getattr(legacy_shapes, shape)())
     found = section(data)
     for problem in data.sources[0].facts["imports"][0]["problems"]:
         assert problem in texts(found)
 
 
-def test_without_an_import_the_section_says_what_to_do(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_without_an_import_the_section_says_what_to_do(tmp_path: Path) -> None:
     data = gathered(tmp_path, legacy_shapes.sample_rows(3))
     runs = data.sources[0].runs
     empty = gather([Source(Path("S.evprof"), runs, {}, {})])
@@ -239,7 +239,7 @@ def test_without_an_import_the_section_says_what_to_do(legacy_shapes: ModuleType
         section(gather([Source(Path("S.evprof"), runs, {}, wrong)]))
 
 
-def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(legacy_shapes, tmp_path) -> None:
+def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(tmp_path) -> None:
     table = tables(section(gathered(tmp_path, legacy_shapes.sample_rows(4))))[0]
     row = row_of(table, "Generated tokens")  # EventGPT: 9 ids in three rows, 2 in the last, whose text has seven words
     assert row[2] == "7.2"
@@ -247,6 +247,6 @@ def test_published_lengths_take_every_row_ours_those_whose_ids_are_whole(legacy_
     assert "1 of 4 rows" in texts(section(gathered(tmp_path, legacy_shapes.sample_rows(4), "again.json")))
 
 
-def test_over_no_run_a_report_is_refused(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_over_no_run_a_report_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing to report"):
         gathered(tmp_path, legacy_shapes.with_errors() | {"results": []})

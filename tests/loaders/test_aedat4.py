@@ -202,5 +202,4 @@ def test_many_packets_that_burst_together(tmp_path: Path) -> None:
 def lz4_bomb() -> bytes:
     import lz4.frame
 
-    packed: bytes = lz4.frame.compress(bytes(60 << 20))
-    return packed
+    return lz4.frame.compress(bytes(60 << 20))

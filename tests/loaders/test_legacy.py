@@ -6,13 +6,13 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import legacy_shapes
 from evprof.core.errors import UserError
 from evprof.loaders.legacy import json_rows
 from evprof.loaders.legacy.family import is_legacy, open_legacy
@@ -55,14 +55,14 @@ def covers(row: LegacyRow) -> list[str]:
 
 
 @pytest.mark.parametrize(("shape", "family"), FAMILY_OF.items())
-def test_every_family_is_recognized_by_its_content(shape: str, family: str, legacy_shapes, tmp_path) -> None:
+def test_every_family_is_recognized_by_its_content(shape: str, family: str, tmp_path) -> None:
     path = written(tmp_path, getattr(legacy_shapes, shape)())
     assert open_legacy(path).family.name == family
     assert is_legacy(path)
     assert probe(path) == "legacy"
 
 
-def test_one_versus_eight_covers_what_was_timed(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_one_versus_eight_covers_what_was_timed(tmp_path: Path) -> None:
     rows, problems = read(tmp_path, legacy_shapes.one_vs_eight(6))
     draft, target = rows[1], rows[7]
     assert covers(draft) == ["preprocess", "vision", "prefill", "decode"]
@@ -83,9 +83,7 @@ def test_one_versus_eight_covers_what_was_timed(legacy_shapes: ModuleType, tmp_p
         (4, ["vision", "prefill+decode"], ["vision", "vision+prefill+decode"]),
     ],
 )
-def test_stages_in_one_piece_are_never_split(
-    stages: int, draft: list[str], target: list[str], legacy_shapes: ModuleType, tmp_path: Path
-) -> None:
+def test_stages_in_one_piece_are_never_split(stages: int, draft: list[str], target: list[str], tmp_path: Path) -> None:
     value = legacy_shapes.sample_rows(4)
     for row in value if stages == 4 else ():
         for prefix in ("egpt", "llava"):
@@ -102,7 +100,7 @@ def test_stages_in_one_piece_are_never_split(
     assert "(1 of 4 rows: row 3)" in problems
 
 
-def test_a_stage_that_took_no_time_is_absent_and_the_next_covers_it(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_stage_that_took_no_time_is_absent_and_the_next_covers_it(tmp_path: Path) -> None:
     (draft, target, *_), problems = read(tmp_path, legacy_shapes.five_stages(3))
     assert covers(draft) == ["load", "preprocess", "vision", "prefill", "decode"]
     assert covers(target) == ["load", "preprocess", "vision+prefill", "decode"]
@@ -118,7 +116,7 @@ def test_a_stage_that_took_no_time_is_absent_and_the_next_covers_it(legacy_shape
     assert not any("twice" in note for note in draft.notes)
 
 
-def test_an_answer_begins_after_the_prompt_that_its_ids_begin_with(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_an_answer_begins_after_the_prompt_that_its_ids_begin_with(tmp_path: Path) -> None:
     rows, problems = read(tmp_path, legacy_shapes.four_stages(4))
     draft, target = rows[0], rows[4]
     assert covers(target) == ["load", "preprocess", "vision", "prefill+decode"]
@@ -129,7 +127,7 @@ def test_an_answer_begins_after_the_prompt_that_its_ids_begin_with(legacy_shapes
     assert "whatever its settings say" in problems
 
 
-def test_speculative_rows_keep_both_models_and_their_counts(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_speculative_rows_keep_both_models_and_their_counts(tmp_path: Path) -> None:
     rows, problems = read(tmp_path, legacy_shapes.end_to_end(4))
     plain, speculative = rows[0], rows[4]
     assert (plain.mode, plain.cell, len(rows)) == ("target", "Video-LLaVA 4bit, alone", 12)
@@ -147,7 +145,7 @@ def test_speculative_rows_keep_both_models_and_their_counts(legacy_shapes: Modul
     assert "share one measurement of both prefills" in problems
 
 
-def test_a_verified_draft_counts_everything_that_was_timed(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_verified_draft_counts_everything_that_was_timed(tmp_path: Path) -> None:
     (plain, drafted, *_), problems = read(tmp_path, legacy_shapes.verified_drafts())
     assert covers(plain) == ["preprocess+vision+prefill+decode"]
     assert sum(entry.duration_ms for entry in drafted.intervals) == pytest.approx(90 + 300 + 315 + 65 + 220)
@@ -156,7 +154,7 @@ def test_a_verified_draft_counts_everything_that_was_timed(legacy_shapes: Module
     assert "not lossless (3 of 3 rows)" in problems
 
 
-def test_answers_without_known_times_have_figures_and_no_stages(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_answers_without_known_times_have_figures_and_no_stages(tmp_path: Path) -> None:
     rows, problems = read(tmp_path, legacy_shapes.word_estimates())
     assert not any(row.intervals for row in rows)
     assert (rows[0].figures, rows[0].output_tokens, rows[0].error) == ({"published_time_ms": 400.0}, 40, None)
@@ -170,7 +168,7 @@ def test_answers_without_known_times_have_figures_and_no_stages(legacy_shapes: M
     assert rows[2].figures == {"published_equal_tokens": 2.0, "published_compared_tokens": 3.0}
 
 
-def test_an_empty_answer_is_a_failure(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_an_empty_answer_is_a_failure(tmp_path: Path) -> None:
     rows, problems = read(tmp_path, legacy_shapes.shared_decoder())
     assert [row.error for row in rows] == ["the answer is empty", None, None, None, None, None]
     assert rows[0].output_tokens is None
@@ -181,7 +179,7 @@ def test_an_empty_answer_is_a_failure(legacy_shapes: ModuleType, tmp_path: Path)
     assert [row.error for row in read(tmp_path, value)[0]] == ["the answer is empty", None] * 3
 
 
-def test_a_sample_may_fail_for_one_model(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_sample_may_fail_for_one_model(tmp_path: Path) -> None:
     (draft, target, first, _), problems = read(tmp_path, legacy_shapes.with_errors())
     assert (draft.error, covers(draft), draft.output_tokens) == (None, ["vision+prefill", "decode"], 30)
     assert (target.error, target.intervals) == ("'NoneType' object has no attribute", ())
@@ -196,7 +194,7 @@ def test_a_sample_may_fail_for_one_model(legacy_shapes: ModuleType, tmp_path: Pa
     assert (rows[-1].role, rows[-1].cell) == ("target", rows[1].cell)
 
 
-def test_flat_rows_with_vision_apart(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_flat_rows_with_vision_apart(tmp_path: Path) -> None:
     row: dict[str, Any] = {
         "sample_idx": 0,
         "vision_time": 0.008,
@@ -211,7 +209,7 @@ def test_flat_rows_with_vision_apart(legacy_shapes: ModuleType, tmp_path: Path) 
     assert (draft.text, target.text, draft.output_tokens) == (None, "a road", 37)
 
 
-def test_findings_are_bounded(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_findings_are_bounded(tmp_path: Path) -> None:
     value = legacy_shapes.with_errors()
     value["errors"] = [{"error": "".join(chr(97 + int(digit)) for digit in str(index))} for index in range(300)]
     _, problems = read(tmp_path, value)
@@ -273,7 +271,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("shape", FAMILY_OF)
-def test_anything_anywhere_may_be_wrong(shape: str, legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_anything_anywhere_may_be_wrong(shape: str, tmp_path: Path) -> None:
     value = getattr(legacy_shapes, shape)(2) if shape != "with_errors" else legacy_shapes.with_errors()
     for container, key in list(places(value)):
         kept = container[key]
@@ -288,7 +286,7 @@ def test_anything_anywhere_may_be_wrong(shape: str, legacy_shapes: ModuleType, t
         container[key] = kept
 
 
-def test_a_row_of_no_known_kind_is_reported(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_row_of_no_known_kind_is_reported(tmp_path: Path) -> None:
     value = legacy_shapes.one_vs_eight(3)
     value["eventgpt"]["samples"].append("row")
     rows, problems = read(tmp_path, value)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import serving_shapes
 from evprof.core.errors import UserError
 from evprof.loaders.legacy import json_rows
 from evprof.loaders.legacy.family import FAMILIES, is_legacy, open_legacy
@@ -53,7 +53,7 @@ def told(problems: list[str], *words: str) -> bool:
 
 
 @pytest.mark.parametrize(("name", "family"), FAMILY_OF.items())
-def test_every_kind_is_told_by_its_content(name: str, family: str, serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_every_kind_is_told_by_its_content(name: str, family: str, tmp_path: Path) -> None:
     assert FAMILY_OF.keys() == serving_shapes.FILES.keys()
     path = written(tmp_path, serving_shapes.FILES[name](), "whatever.txt")
     found = open_legacy(path)
@@ -63,7 +63,7 @@ def test_every_kind_is_told_by_its_content(name: str, family: str, serving_shape
     assert probe(path) == "legacy"
 
 
-def test_a_request_of_vllm_has_what_its_client_measured(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_request_of_vllm_has_what_its_client_measured(tmp_path: Path) -> None:
     reader, rows, problems = read(written(tmp_path, serving_shapes.vllm_serving()))
     assert len(rows) == 4
     row = rows[0]
@@ -82,7 +82,7 @@ def test_a_request_of_vllm_has_what_its_client_measured(serving_shapes: ModuleTy
     assert told(problems, "holds the network", "queue")
 
 
-def test_a_failed_request_is_no_row_of_zeros(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_failed_request_is_no_row_of_zeros(tmp_path: Path) -> None:
     for made in (serving_shapes.vllm_serving(), serving_shapes.sglang_serving()):
         _, rows, problems = read(written(tmp_path, made))
         failed = rows[-1]
@@ -93,14 +93,14 @@ def test_a_failed_request_is_no_row_of_zeros(serving_shapes: ModuleType, tmp_pat
     assert [row.error is None for row in rows] == [True, True, True, False]
 
 
-def test_without_details_vllm_keeps_latencies_in_one_piece(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_without_details_vllm_keeps_latencies_in_one_piece(tmp_path: Path) -> None:
     _, rows, _ = read(written(tmp_path, serving_shapes.vllm_serving(is_detailed=False)))
     assert [entry.covers for entry in rows[0].intervals] == [(*FIRST, "decode")]
     assert rows[0].intervals[0].duration_ms == pytest.approx(116.3)
     assert not rows[0].has_first_token_time
 
 
-def test_appended_benchmarks_are_configurations_of_their_own(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_appended_benchmarks_are_configurations_of_their_own(tmp_path: Path) -> None:
     reader, rows, _ = read(written(tmp_path, serving_shapes.vllm_appended()))
     assert [row.row for row in rows] == list(range(8))
     assert list(dict.fromkeys(row.cell for row in rows)) == [
@@ -114,7 +114,7 @@ def test_appended_benchmarks_are_configurations_of_their_own(serving_shapes: Mod
     assert len({row.cell for row in rows}) == 2
 
 
-def test_speculation_of_a_whole_benchmark_stands_with_one_request(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_speculation_of_a_whole_benchmark_stands_with_one_request(tmp_path: Path) -> None:
     _, rows, _ = read(written(tmp_path, serving_shapes.vllm_serving(is_speculative=True)))
     counts = {"drafted_tokens": 16.0, "accepted_tokens": 6.0, "verified_rounds": 8.0}
     assert {name: rows[0].figures[name] for name in counts} == counts
@@ -123,7 +123,7 @@ def test_speculation_of_a_whole_benchmark_stands_with_one_request(serving_shapes
     assert {row.mode for row in rows} == {"speculative"}
 
 
-def test_pieces_of_several_tokens_give_no_token_times(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_pieces_of_several_tokens_give_no_token_times(tmp_path: Path) -> None:
     made = serving_shapes.vllm_serving()
     made["output_lens"][0] = 7
     _, rows, problems = read(written(tmp_path, made))
@@ -132,7 +132,7 @@ def test_pieces_of_several_tokens_give_no_token_times(serving_shapes: ModuleType
     assert told(problems, "pieces of several tokens", "1 of 4 rows: row 0")
 
 
-def test_gaps_that_sglang_divided_are_no_token_times(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_gaps_that_sglang_divided_are_no_token_times(tmp_path: Path) -> None:
     made = serving_shapes.sglang_serving(accept_length=2.4)
     made["itls"][0] = [0.01, 0.004, 0.004]
     _, rows, _ = read(written(tmp_path, made))
@@ -142,7 +142,7 @@ def test_gaps_that_sglang_divided_are_no_token_times(serving_shapes: ModuleType,
     assert rows[0].mode == "speculative"
 
 
-def test_lines_of_sglang_are_benchmarks(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_lines_of_sglang_are_benchmarks(tmp_path: Path) -> None:
     _, rows, problems = read(written(tmp_path, serving_shapes.sglang_lines()))
     assert len(rows) == 4
     assert rows[0].models["target"].name == "example/video-7b"
@@ -151,7 +151,7 @@ def test_lines_of_sglang_are_benchmarks(serving_shapes: ModuleType, tmp_path: Pa
     assert not told(problems, "NaN or Infinity")
 
 
-def test_a_batch_of_sglang_is_one_run(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_batch_of_sglang_is_one_run(tmp_path: Path) -> None:
     _, rows, _ = read(written(tmp_path, serving_shapes.sglang_batches()))
     engine, server = rows
     assert [(entry.covers, entry.duration_ms) for entry in engine.intervals] == [
@@ -165,7 +165,7 @@ def test_a_batch_of_sglang_is_one_run(serving_shapes: ModuleType, tmp_path: Path
     assert engine.notes == ()
 
 
-def test_records_of_aiperf_are_read_by_their_units(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_records_of_aiperf_are_read_by_their_units(tmp_path: Path) -> None:
     _, rows, problems = read(written(tmp_path, serving_shapes.aiperf_records()))
     assert [row.is_warmup for row in rows] == [True, False, False, False, False]
     assert rows[1].sample == "scene-0"
@@ -188,7 +188,7 @@ def test_records_of_aiperf_are_read_by_their_units(serving_shapes: ModuleType, t
     assert (rows[0].error, rows[0].intervals) == (None, ())  # the file does not say that it failed
 
 
-def test_records_of_aiperf_tell_their_speculation(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_records_of_aiperf_tell_their_speculation(tmp_path: Path) -> None:
     _, rows, _ = read(written(tmp_path, serving_shapes.aiperf_records(speculates=True)))
     counts = {"drafted_tokens": 6.0, "accepted_tokens": 3.0, "verified_rounds": 2.0}
     assert rows[1].figures == {"input_sequence_length": 512.0} | counts
@@ -205,7 +205,7 @@ def test_records_of_aiperf_tell_their_speculation(serving_shapes: ModuleType, tm
     assert told(problems, "contradict each other")
 
 
-def test_what_is_wrong_with_a_number_is_told(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_number_is_told(tmp_path: Path) -> None:
     made = serving_shapes.vllm_serving()
     made["ttfts"][0] = -1
     made["itls"][1] = [0.1, "soon"]
@@ -220,7 +220,7 @@ def test_what_is_wrong_with_a_number_is_told(serving_shapes: ModuleType, tmp_pat
     assert rows[0].intervals[0].covers == (*FIRST, "decode")
 
 
-def test_lists_of_different_lengths_lose_no_request(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_lists_of_different_lengths_lose_no_request(tmp_path: Path) -> None:
     made = serving_shapes.vllm_serving(fails=False)
     del made["ttfts"][2:], made["itls"][1:]
     _, rows, _ = read(written(tmp_path, made))
@@ -228,7 +228,7 @@ def test_lists_of_different_lengths_lose_no_request(serving_shapes: ModuleType, 
     assert [len(row.token_times_ms) for row in rows] == [4, 0, 0]
 
 
-def test_too_many_requests_are_refused(serving_shapes, tmp_path, monkeypatch) -> None:
+def test_too_many_requests_are_refused(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(json_rows, "MOST_ROWS", 3)
     for name in ("vllm.json", "profile_export.jsonl"):
         with pytest.raises(UserError, match="more than 3"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 
 import pytest
 
+import cell_runs
 from evprof.core.run_info import SetupFacts
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.gathering import configurations_of
@@ -16,7 +16,7 @@ MakeRun = Callable[..., RunLog]
 
 
 @pytest.fixture
-def run_of(cell_runs: ModuleType) -> MakeRun:
+def run_of() -> MakeRun:
     """A run of one request; `weights_ms`: a model was loaded for it."""
 
     def make(number: int, *, weights_ms: float | None = None, warmup: bool = False) -> RunLog:

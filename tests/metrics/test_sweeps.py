@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cell_runs
 from evprof.core.run_log import RunLog
 from evprof.metrics.arithmetic.scaling import FittedLine
 from evprof.metrics.costs.sweeps import (
@@ -23,9 +23,7 @@ from evprof.metrics.costs.sweeps import (
 )
 
 
-def grid(
-    cell_runs: ModuleType, frames: tuple[int, ...], slope: float, *, samples: int = 3, scatter: float = 0.0, **more: Any
-) -> list[RunLog]:
+def grid(frames: tuple[int, ...], slope: float, *, samples: int = 3, scatter: float = 0.0, **more: Any) -> list[RunLog]:
     """One cell per number of frames: prefill = 20 + slope · frames, plus and minus `scatter` from sample to sample."""
     runs: list[RunLog] = []
     for place, count in enumerate(frames):
@@ -48,8 +46,8 @@ def grid(
 
 
 @given(slope=st.floats(-2, 60), frames=st.lists(st.integers(1, 64), min_size=2, max_size=6, unique=True))
-def test_a_planted_slope_comes_back(cell_runs: ModuleType, slope: float, frames: list[int]) -> None:
-    (sweep,) = scaling_document(grid(cell_runs, tuple(frames), slope))
+def test_a_planted_slope_comes_back(slope: float, frames: list[int]) -> None:
+    (sweep,) = scaling_document(grid(tuple(frames), slope))
     found = {entry["stage"]: entry["ms_per_step"] for entry in sweep["slopes"]}
     # Times are whole nanoseconds.
     assert found["prefill"] == pytest.approx(slope, abs=1e-5)
@@ -90,11 +88,11 @@ def test_what_is_said_follows_from_the_numbers(
 
 
 @given(counts=st.lists(st.integers(1, 5), min_size=2, max_size=4))
-def test_a_verdict_says_what_it_rests_on_and_two_amounts_need_three_runs_each(cell_runs, counts: list[int]) -> None:
+def test_a_verdict_says_what_it_rests_on_and_two_amounts_need_three_runs_each(counts: list[int]) -> None:
     """Four runs at 8 and 16 frames, one of them alone at 8, once said "shrinks"."""
     runs = []
     for place, count in enumerate(counts):
-        every = grid(cell_runs, (2, 4, 8, 16)[: len(counts)], -3.0, samples=5, scatter=0.2)
+        every = grid((2, 4, 8, 16)[: len(counts)], -3.0, samples=5, scatter=0.2)
         mine = [run for run in every if run.info.settings.frames == (2, 4, 8, 16)[place]][:count]
         for repeat, run in enumerate(mine):
             run.info.sample, run.info.repeat = replace(run.info.sample, name="scene"), repeat
@@ -108,8 +106,8 @@ def test_a_verdict_says_what_it_rests_on_and_two_amounts_need_three_runs_each(ce
         assert prefill["verdict"] == (TOO_FEW if min(counts) < 3 else SHRINKS)
 
 
-def test_clips_of_one_scene_are_a_sweep_over_seconds(cell_runs: ModuleType) -> None:
-    runs = grid(cell_runs, (4,), 1.0, samples=6)
+def test_clips_of_one_scene_are_a_sweep_over_seconds() -> None:
+    runs = grid((4,), 1.0, samples=6)
     for place, run in enumerate(runs):
         seconds = (1, 2, 4)[place % 3]
         run.info.sample = replace(run.info.sample, name="drive", start_us=0, duration_us=seconds * 1_000_000)
@@ -120,16 +118,16 @@ def test_clips_of_one_scene_are_a_sweep_over_seconds(cell_runs: ModuleType) -> N
     assert scaling_document(runs)[0]["axis"] == SECONDS.key
 
 
-def test_unfinished_and_warm_up_runs_stay_out(cell_runs: ModuleType) -> None:
-    runs = grid(cell_runs, (2, 4), 1.0)
+def test_unfinished_and_warm_up_runs_stay_out() -> None:
+    runs = grid((2, 4), 1.0)
     runs[0].info.status = "failed"
     runs[1].info.warmup = True
     (sweep,) = scaling_document(runs)
     assert sweep["runs"] == len(runs) - 2
 
 
-def test_shares_of_the_roof_need_a_ceiling(cell_runs: ModuleType) -> None:
-    runs = grid(cell_runs, (2, 4), 1.0)
+def test_shares_of_the_roof_need_a_ceiling() -> None:
+    runs = grid((2, 4), 1.0)
     rates = {"copy_bytes_s": 100e9, "matmul_flops_s": 1e12}
     ceiling = {"device": "cpu", "dtype": "float16", "threads": 0, **rates}
     (without,), (with_one,) = scaling_document(runs), scaling_document(runs, {"ceilings": [ceiling]})

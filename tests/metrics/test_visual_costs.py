@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cell_runs
 from evprof.core.records import FrameRecord
 from evprof.core.run_info import LengthFacts
 from evprof.core.run_log import RunLog
@@ -19,10 +19,9 @@ from evprof.metrics.limits.sizes import ModelSizes, sizes_of
 STAGES = {"load": 10.0, "vision": 30.0, "prefill": 500.0, "decode": 140.0}
 
 
-def run_of(cell_runs: ModuleType, **changes: Any) -> RunLog:
-    settings = {"frames": 2, "prompt": 1200, "is_imported": False, "samples": 1, "stages": STAGES}
-    made: RunLog = cell_runs.Cell(**(settings | changes)).runs()[0]
-    return made
+def run_of(**changes: Any) -> RunLog:
+    settings: dict[str, Any] = {"frames": 2, "prompt": 1200, "is_imported": False, "samples": 1, "stages": STAGES}
+    return cell_runs.Cell(**(settings | changes)).runs()[0]
 
 
 def costs_of(run: RunLog) -> tuple[VisualCosts, ModelSizes]:
@@ -38,8 +37,8 @@ def costs_of(run: RunLog) -> tuple[VisualCosts, ModelSizes]:
     shared=st.integers(0, 577),
     text=st.integers(1, 60),
 )
-def test_frames_and_what_they_share_add_up(cell_runs: ModuleType, own: list[int], shared: int, text: int) -> None:
-    run = run_of(cell_runs)
+def test_frames_and_what_they_share_add_up(own: list[int], shared: int, text: int) -> None:
+    run = run_of()
     visual = sum(own) + shared
     run.info.lengths = {"target": LengthFacts(visual + text, 0, text, visual, own)}
     found, _ = costs_of(run)
@@ -55,8 +54,8 @@ def test_frames_and_what_they_share_add_up(cell_runs: ModuleType, own: list[int]
     assert found.share_of_first_token == pytest.approx((30 + (found.whole.prefill_ms or 0)) / found.first_token_ms)
 
 
-def test_frames_keep_their_sensor_time(cell_runs: ModuleType) -> None:
-    run = run_of(cell_runs)
+def test_frames_keep_their_sensor_time() -> None:
+    run = run_of()
     for index in range(2):
         run.absorb(FrameRecord(1, "target", index, 1000 * index, 1000 * index + 900, f"slice {index}", b""))
     found, _ = costs_of(run)
@@ -64,8 +63,8 @@ def test_frames_keep_their_sensor_time(cell_runs: ModuleType) -> None:
     assert found.sensor_s == pytest.approx(0.0019)
 
 
-def test_what_is_not_known_is_told_and_not_guessed(cell_runs: ModuleType) -> None:
-    run = run_of(cell_runs, stages={"vision+prefill": 500.0, "decode": 140.0}, model={"layers": 2})
+def test_what_is_not_known_is_told_and_not_guessed() -> None:
+    run = run_of(stages={"vision+prefill": 500.0, "decode": 140.0}, model={"layers": 2})
     found = visual_costs(run)
     assert found.whole.vision_ms is None
     assert found.whole.decode_ms is None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+import cell_runs
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.paired import (
@@ -42,7 +42,7 @@ approx: Any = pytest.approx
 """Stands in for a number."""
 
 
-def test_a_decode_step_reads_weights_and_cache_once(cell_runs: ModuleType) -> None:
+def test_a_decode_step_reads_weights_and_cache_once() -> None:
     """13.215 GB of weights and half a MiB for each of 636 + 3 positions, in 18.5 ms."""
     work = decode_work(cell_runs.DRAFT_002.runs()[0], EVENTGPT)
     assert work.bytes == pytest.approx(13.215e9 + 639 * (1 << 19), rel=1e-4)
@@ -51,7 +51,7 @@ def test_a_decode_step_reads_weights_and_cache_once(cell_runs: ModuleType) -> No
     assert work.bytes_s == pytest.approx(731e9, rel=0.005)
 
 
-def test_a_prefill_that_holds_vision_once_more_counts_it(cell_runs: ModuleType) -> None:
+def test_a_prefill_that_holds_vision_once_more_counts_it() -> None:
     run = cell_runs.TARGET_002.runs()[0]
     alone, both = prefill_work(run, LLAVA), prefill_work(run, LLAVA, 8)
     vision = vision_work(run, LLAVA, 8)
@@ -70,7 +70,7 @@ def test_what_binds_a_stage() -> None:
     assert typical([]) is None
 
 
-def test_what_was_not_measured_has_no_work(cell_runs: ModuleType) -> None:
+def test_what_was_not_measured_has_no_work() -> None:
     piece = cell_runs.Cell(stages={"vision+prefill+decode": 900.0}, prompt=636).runs()[0]
     assert prefill_work(piece, LLAVA) is None
     assert decode_work(piece, LLAVA) is None
@@ -83,7 +83,7 @@ def test_what_was_not_measured_has_no_work(cell_runs: ModuleType) -> None:
     assert decode_work(odd, EVENTGPT) is None
 
 
-def test_paces(cell_runs: ModuleType) -> None:
+def test_paces() -> None:
     """002 counts steps as tokens; an answer of ours has its first token from the prefill; a piece has no pace."""
     assert pace_of(cell_runs.TARGET_002.column()) == AnswerPace(approx(568.1 + 29.5), approx(143.9 / 5), 0)
     ours = cell_runs.Cell(is_imported=False).column()
@@ -98,7 +98,7 @@ def _prefill(run: RunLog) -> float | None:
     return stage_ms(run, "prefill")
 
 
-def test_figures_are_compared_over_common_samples(cell_runs: ModuleType) -> None:
+def test_figures_are_compared_over_common_samples() -> None:
     one = cell_runs.Cell(stages={"prefill": 100.0, "decode": 9.0})
     other = one.with_(stages={"prefill": 250.0, "decode": 9.0}, samples=5)
     compared = compare(one.column(), other.column(), _prefill)
@@ -110,7 +110,7 @@ def test_figures_are_compared_over_common_samples(cell_runs: ModuleType) -> None
     assert compare(one.column(), other.with_(stages={"decode": 1.0}).column(), _prefill) is None
 
 
-def test_repeats_of_a_sample_count_once(cell_runs: ModuleType) -> None:
+def test_repeats_of_a_sample_count_once() -> None:
     cell = cell_runs.Cell(stages={"prefill": 100.0, "decode": 9.0}, samples=2)
     again = cell.with_(stages={"prefill": 300.0, "decode": 9.0}, samples=1).runs(50)
     column = Configuration((*cell.runs(), *again, *again))
@@ -122,7 +122,7 @@ def test_repeats_of_a_sample_count_once(cell_runs: ModuleType) -> None:
     assert list(by_sample(Configuration(tuple(alone)), _prefill)) == [0, 1]
 
 
-def test_counts_and_times_per_token_multiply_to_the_time(cell_runs: ModuleType) -> None:
+def test_counts_and_times_per_token_multiply_to_the_time() -> None:
     draft = cell_runs.DRAFT_002.with_(stages={"vision+prefill+decode": 977.0}, output=91, steps=None)
     target = cell_runs.TARGET_002.with_(stages={"vision": 30.0, "prefill": 500.0, "decode": 2003.0}, output=205)
     told = fewer_or_faster(draft.column(), target.column())
@@ -135,7 +135,7 @@ def test_counts_and_times_per_token_multiply_to_the_time(cell_runs: ModuleType) 
     assert fewer_or_faster(draft.with_(output=None).column(), target.column()) is None
 
 
-def test_most_answers_cut_off(cell_runs: ModuleType) -> None:
+def test_most_answers_cut_off() -> None:
     cell = cell_runs.Cell(settings={"max_new_tokens": 6})
     assert decode_steps(cell.runs()[0]) == 5
     assert is_mostly_cut_off(cell.column())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+import legacy_shapes
 from evprof.core.errors import UserError
 from evprof.core.run_info import FAILED, FINISHED
 from evprof.core.run_log import RunLog
@@ -38,7 +38,7 @@ def imported(folder: Path, value: Any, name: str = "result.json") -> tuple[Impor
     return summary, session, saved_runs(session.recording)
 
 
-def test_a_file_becomes_runs_with_a_made_up_clock(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_file_becomes_runs_with_a_made_up_clock(tmp_path: Path) -> None:
     value = legacy_shapes.one_vs_eight(30)
     summary, _, runs = imported(tmp_path, value)
     assert [run.run_id for run in runs] == list(range(1, 61))
@@ -62,7 +62,7 @@ def test_a_file_becomes_runs_with_a_made_up_clock(legacy_shapes: ModuleType, tmp
     }
 
 
-def test_the_first_row_is_warm_up_where_it_is_one(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_the_first_row_is_warm_up_where_it_is_one(tmp_path: Path) -> None:
     summary, _, runs = imported(tmp_path, legacy_shapes.one_vs_eight(30))
     assert [run.run_id for run in runs if run.info.warmup] == [1, 31]
     assert summary.files[0].warmups == 2
@@ -71,7 +71,7 @@ def test_the_first_row_is_warm_up_where_it_is_one(legacy_shapes: ModuleType, tmp
     assert not any(run.info.warmup for run in runs[60:])
 
 
-def test_failed_rows_stay_failed(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_failed_rows_stay_failed(tmp_path: Path) -> None:
     summary, _, runs = imported(tmp_path, legacy_shapes.with_errors())
     assert [run.info.status for run in runs] == [FINISHED, FAILED, FAILED, FAILED]
     assert [bool(run.info.error) for run in runs] == [False, True, True, True]
@@ -80,7 +80,7 @@ def test_failed_rows_stay_failed(legacy_shapes: ModuleType, tmp_path: Path) -> N
     assert [column.cell for column in configurations_of(runs)] == ["EventGPT · result.json"]
 
 
-def test_acceptance_is_the_files_own_counts(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_acceptance_is_the_files_own_counts(tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, legacy_shapes.end_to_end(3))
     counts = acceptance(runs[3])
     assert (counts.drafted, counts.accepted, counts.draft_acceptance_rate) == (5, 1, 0.2)
@@ -94,7 +94,7 @@ def test_acceptance_is_the_files_own_counts(legacy_shapes: ModuleType, tmp_path:
     assert len({run.info.group_id for run in runs}) == 3
 
 
-def test_the_session_keeps_what_is_known_of_the_file(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_the_session_keeps_what_is_known_of_the_file(tmp_path: Path) -> None:
     summary, session, _ = imported(tmp_path, legacy_shapes.one_vs_eight(30))
     (facts,) = session.facts["imports"]
     assert facts["path"] == str(tmp_path / "result.json")
@@ -105,7 +105,7 @@ def test_the_session_keeps_what_is_known_of_the_file(legacy_shapes: ModuleType, 
     assert facts["written_at"] == "2026-01-24T20:15:21"
 
 
-def test_files_are_appended_and_none_goes_in_twice(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_files_are_appended_and_none_goes_in_twice(tmp_path: Path) -> None:
     first = written(tmp_path, legacy_shapes.five_stages(2), "five.json")
     other = tmp_path / "other"
     other.mkdir()
@@ -128,7 +128,7 @@ def test_files_are_appended_and_none_goes_in_twice(legacy_shapes: ModuleType, tm
     assert not (tmp_path / "T.evprof").exists()
 
 
-def test_an_import_that_is_broken_off_changes_nothing(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_an_import_that_is_broken_off_changes_nothing(tmp_path: Path) -> None:
     first = written(tmp_path, legacy_shapes.five_stages(2), "first.json")
     second = written(tmp_path, legacy_shapes.sample_rows(2), "second.json")
     session = tmp_path / "S.evprof"
@@ -152,7 +152,7 @@ def test_an_import_that_is_broken_off_changes_nothing(legacy_shapes: ModuleType,
     assert import_files([second], session).runs == 4
 
 
-def test_a_file_that_is_none_leaves_nothing_behind(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_file_that_is_none_leaves_nothing_behind(tmp_path: Path) -> None:
     good = written(tmp_path, legacy_shapes.five_stages(2), "good.json")
     bad = written(tmp_path, {"x": 1}, "bad.json")
     with pytest.raises(UserError, match="is no result file that evprof knows"):
@@ -173,7 +173,7 @@ def _figures(run: RunLog) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("shape", RUNS)
-def test_every_family_gives_a_document_and_figures_without_rows(shape: str, legacy_shapes, tmp_path) -> None:
+def test_every_family_gives_a_document_and_figures_without_rows(shape: str, tmp_path) -> None:
     """The figures that are kept beside the rows of every run are those of its rows."""
     summary, session, runs = imported(tmp_path, getattr(legacy_shapes, shape)())
     assert '"imported": {' in json.dumps(session_document(runs, session.environment), allow_nan=False)
@@ -186,7 +186,7 @@ def test_every_family_gives_a_document_and_figures_without_rows(shape: str, lega
         assert kept.info == run.info
 
 
-def test_time_that_two_prefills_took_from_each_other_is_in_the_total(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_time_that_two_prefills_took_from_each_other_is_in_the_total(tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, legacy_shapes.end_to_end(3))
     run = runs[3]  # 500 ms of parallel prefill hold prefills of 100 and 330 ms; EventGPT decodes 350, the target 800
     assert stages.total_ms(run, "model-only") == pytest.approx(500 + 350 + 800)
@@ -194,7 +194,7 @@ def test_time_that_two_prefills_took_from_each_other_is_in_the_total(legacy_shap
     assert measured_ms(run, shape_of(run), ("decode",)) == pytest.approx(1150)
 
 
-def test_a_token_costs_what_both_models_took_for_it(legacy_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_token_costs_what_both_models_took_for_it(tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, legacy_shapes.end_to_end(3))
     assert decoding.decode_ms_per_token(runs[0]) == pytest.approx(700 / 49)
     assert decoding.decode_ms_per_token(runs[3]) == pytest.approx((350 + 800) / 49)
@@ -214,7 +214,7 @@ def test_a_token_costs_what_both_models_took_for_it(legacy_shapes: ModuleType, t
     ],
 )
 def test_rows_of_two_data_sets_are_different_samples(
-    legacy_shapes: ModuleType, tmp_path: Path, told: tuple[dict[str, Any], dict[str, Any]], paired: bool
+    tmp_path: Path, told: tuple[dict[str, Any], dict[str, Any]], paired: bool
 ) -> None:
     """Samples that are named by their numbers alone are the same only where the data set is."""
     names = []

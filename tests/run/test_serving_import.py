@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import serving_shapes
 from evprof.core.errors import UserError
 from evprof.core.recording import RecordLog
 from evprof.core.records import (
@@ -58,7 +58,7 @@ def imported(
     return summary, session, saved_runs(session.recording)
 
 
-def test_a_request_has_the_figures_of_its_benchmark(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_request_has_the_figures_of_its_benchmark(tmp_path: Path) -> None:
     summary, session, runs = imported(tmp_path, serving_shapes.vllm_serving())
     run = runs[0]
     assert (summary.runs, summary.files[0].failed) == (4, 1)
@@ -80,7 +80,7 @@ def test_a_request_has_the_figures_of_its_benchmark(serving_shapes: ModuleType, 
     assert facts["config"]["model_id"] == "example/video-7b"
 
 
-def test_an_invalid_gap_costs_the_decoding_and_not_the_first_token(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_an_invalid_gap_costs_the_decoding_and_not_the_first_token(tmp_path: Path) -> None:
     content = serving_shapes.vllm_serving(fails=False)
     del content["latencies"]
     content["itls"][0][0] = None
@@ -90,7 +90,7 @@ def test_an_invalid_gap_costs_the_decoding_and_not_the_first_token(serving_shape
     assert stages.stage_ms(runs[1], "decode") is not None
 
 
-def test_an_answer_that_was_not_timed_did_not_fail(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_an_answer_that_was_not_timed_did_not_fail(tmp_path: Path) -> None:
     content = serving_shapes.vllm_serving()
     for key in ("ttfts", "latencies"):
         content[key] = [0.0] * len(content[key])
@@ -102,7 +102,7 @@ def test_an_answer_that_was_not_timed_did_not_fail(serving_shapes: ModuleType, t
     assert decoding.time_to_first_token_ms(runs[0], LOAD) is None
 
 
-def test_what_nobody_knows_of_a_served_model_is_not_told(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_what_nobody_knows_of_a_served_model_is_not_told(tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, serving_shapes.vllm_serving())
     document = session_document(runs[:1])["runs"][0]
     assert document["model"] == dict.fromkeys(document["model"]) | {"name": "example/video-7b"}
@@ -113,7 +113,7 @@ def test_what_nobody_knows_of_a_served_model_is_not_told(serving_shapes: ModuleT
     assert document["metrics"]["visual_tokens"] is None
 
 
-def test_tokens_without_ids_match_nothing(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_tokens_without_ids_match_nothing(tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, serving_shapes.vllm_appended())
     first, second = configurations_of(runs)
     assert configuration_token_match(first, second)["compared"] == 0
@@ -122,7 +122,7 @@ def test_tokens_without_ids_match_nothing(serving_shapes: ModuleType, tmp_path: 
     assert rows["total_ms"].ratio[1] == pytest.approx(1.0)
 
 
-def test_a_failed_request_of_aiperf_may_have_been_cancelled(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_failed_request_of_aiperf_may_have_been_cancelled(tmp_path: Path) -> None:
     summary, _, runs = imported(tmp_path, serving_shapes.aiperf_records(), "profile_export.jsonl")
     assert [run.info.status for run in runs] == [FINISHED] * 4 + [CANCELLED]
     assert [run.info.warmup for run in runs] == [True, False, False, False, False]
@@ -133,7 +133,7 @@ def test_a_failed_request_of_aiperf_may_have_been_cancelled(serving_shapes: Modu
     assert [run.info.status for run in runs] == [FAILED]
 
 
-def test_acceptance_counts_rounds_where_they_are_told(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_acceptance_counts_rounds_where_they_are_told(tmp_path: Path) -> None:
     _, _, runs = imported(tmp_path, serving_shapes.aiperf_records(speculates=True))
     counts = acceptance(runs[1])
     assert (counts.draft_acceptance_rate, counts.mean_acceptance_length) == (0.5, 2.5)
@@ -146,7 +146,7 @@ def test_acceptance_counts_rounds_where_they_are_told(serving_shapes: ModuleType
     assert rows["mean_acceptance_length"].values[0] == 1.75
 
 
-def test_speculation_is_weighed_against_the_same_load_only(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_speculation_is_weighed_against_the_same_load_only(tmp_path: Path) -> None:
     paths = []
     for name in ("vllm.json", "vllm_speculative.json", "profile_export.jsonl", "profile_export_speculative.jsonl"):
         paths.append(tmp_path / name)
@@ -163,7 +163,7 @@ def test_speculation_is_weighed_against_the_same_load_only(serving_shapes: Modul
     assert baseline_over(columns["profile_export_speculative.jsonl"].runs, runs) is None
 
 
-def test_a_file_without_single_requests_is_refused(serving_shapes: ModuleType, tmp_path: Path) -> None:
+def test_a_file_without_single_requests_is_refused(tmp_path: Path) -> None:
     made = serving_shapes.vllm_serving(is_detailed=False)
     del made["latencies"], made["queue_times"]
     with pytest.raises(UserError, match="no run to import"):
@@ -171,7 +171,7 @@ def test_a_file_without_single_requests_is_refused(serving_shapes: ModuleType, t
     assert not (tmp_path / "S.evprof").exists()
 
 
-def test_a_session_keeps_no_more_than_it_can_open(serving_shapes, tmp_path, monkeypatch) -> None:
+def test_a_session_keeps_no_more_than_it_can_open(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(legacy_import, "MOST_TIMED_TOKENS", 6)
     monkeypatch.setattr(legacy_import, "MOST_TEXT", 10)
     monkeypatch.setattr(legacy_import, "RECORDS_PER_COMMIT", 3)
