@@ -10,9 +10,25 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QApplication
 
 from evprof.core.recording import RecordLog
+from evprof.core.request import RunRequest
 from evprof.run.processes.engine_host import EngineHost
 from scripted_process import engine_argv
 from ui.window.main_window import MainWindow
+
+
+class IdleHost:
+    """An engine that is busy with its first request for ever."""
+
+    is_busy = False
+
+    def submit(self, request: RunRequest) -> None:
+        self.is_busy = True
+
+    def stop(self) -> None: ...
+
+    def attach(self, recording: RecordLog) -> None: ...
+
+    def close(self) -> None: ...
 
 
 def dragged(*paths: Path | str) -> QMimeData:

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,29 +50,21 @@ def folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture
 def evprof(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """Runs `evprof WORDS`."""
-
-    def run(*words: object) -> Outcome:
-        capsys.readouterr()
-        code = main([str(word) for word in words])
-        decode_here()  # as commands leave it to the end of their process
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
-    return run
+    return partial(_run, main, capsys)
 
 
 @pytest.fixture
 def bench(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
     """Runs `tests/benchmarks/run.py WORDS`."""
+    return partial(_run, benchmarks.command.main, capsys)
 
-    def run(*words: object) -> Outcome:
-        capsys.readouterr()
-        code = benchmarks.command.main([str(word) for word in words])
-        decode_here()
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
 
-    return run
+def _run(main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str], *words: object) -> Outcome:
+    capsys.readouterr()
+    code = main([str(word) for word in words])
+    decode_here()  # as commands leave it to the end of their process
+    captured = capsys.readouterr()
+    return Outcome(code, captured.out, captured.err)
 
 
 @pytest.fixture

@@ -23,22 +23,9 @@ from evprof.session.reading import SessionReading
 from ui.runs import run_remarks
 from ui.window.main_window import MainWindow
 from whole_session import read_session
+from window_driver import IdleHost
 
 Wait = Callable[..., None]
-
-
-class _Resting:
-    """An engine with nothing to do."""
-
-    is_busy = False
-
-    def submit(self, request: RunRequest) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def attach(self, recording: RecordLog) -> None: ...
-
-    def close(self) -> None: ...
 
 
 @pytest.fixture
@@ -133,7 +120,7 @@ def test_what_was_deleted_is_not_brought_back_in_another_session(
 
 def test_runs_that_wait_are_not_lost_to_another_session(window: MainWindow, session_file: Path) -> None:
     """Long work goes on; what waits for it was asked of the session on show."""
-    window.controller.attach_host(_Resting())
+    window.controller.attach_host(IdleHost())
     window.controller.hold(True)
     window.toolbar.run()
     assert len(window.controller.waiting) == 1
@@ -151,7 +138,7 @@ def test_a_session_that_another_window_records_is_not_written(
     window: MainWindow, session_file: Path, tmp_path: Path, wait_until: Wait
 ) -> None:
     asked: list[RunRequest] = []
-    host = _Resting()
+    host = IdleHost()
     host.submit = asked.append  # type: ignore[method-assign,assignment]  # notes what is asked of the engine
     window.controller.attach_host(host)
     with SessionWriter(read_session(session_file), session_file, skips_existing=True) as other:

@@ -10,26 +10,12 @@ from typing import Any
 import pytest
 
 from evprof.core.protocols import EngineChanged, RunStarted
-from evprof.core.recording import RecordLog
-from evprof.core.request import RunRequest
 from evprof.core.run_info import RunInfo
 from evprof.session import opened
 from ui.window.main_window import MainWindow
+from window_driver import IdleHost
 
 Wait = Callable[..., Any]
-
-
-class SlowHost:
-    """An engine that is starting."""
-
-    is_busy = False
-
-    def submit(self, request: RunRequest) -> None:
-        self.is_busy = True
-
-    def stop(self) -> None: ...
-    def attach(self, recording: RecordLog) -> None: ...
-    def close(self) -> None: ...
 
 
 def said(window: MainWindow) -> list[str]:
@@ -61,7 +47,7 @@ def test_a_file_that_cannot_be_opened_leaves_nothing_waiting(window: MainWindow,
 
 def test_a_run_says_that_the_engine_starts_first(window: MainWindow) -> None:
     recording = window.session.recording
-    host = SlowHost()
+    host = IdleHost()
     host.is_busy = True
     window.controller.attach_host(host)
     window.toolbar.run()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from evprof.core.errors import UserError
 from evprof.loaders.events.opening import read_events
 from evprof.loaders.probe import probe
 from evprof.loaders.videos.opening import open_video
+from traced_memory import memory_below
 
 MEMORY_BYTES = 48 << 20
 
@@ -26,17 +26,13 @@ def read_info(path: Path) -> None:
 
 def survives(read: Callable[[], object]) -> None:
     sentence = "read without complaint"
-    tracemalloc.start()
-    try:
-        read()
-    except UserError as error:
-        sentence = error.sentence
-    finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+    with memory_below(MEMORY_BYTES):
+        try:
+            read()
+        except UserError as error:
+            sentence = error.sentence
     assert sentence
     assert "\n" not in sentence
-    assert peak < MEMORY_BYTES
 
 
 fuzz = settings(derandomize=True)

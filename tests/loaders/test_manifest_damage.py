@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from evprof.core.errors import UserError
 from evprof.loaders.manifests import manifest
 from evprof.loaders.manifests import rows as manifest_rows
 from evprof.loaders.manifests.manifest import is_manifest, read_manifest
+from traced_memory import memory_below
 
 
 @pytest.fixture
@@ -151,12 +151,9 @@ def test_memory_does_not_grow_with_what_is_not_kept(data: Path) -> None:
     row = json.dumps({"events": "a.npy", "x": list(range(500)), "y": "z" * 2000})
     path = written(data, "[" + ",".join([row] * 1200) + "]")
     assert path.stat().st_size > 4_500_000
-    tracemalloc.start()
-    found = read_manifest(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with memory_below(3_000_000):
+        found = read_manifest(path)
     assert len(found.samples) == 1200
-    assert peak < 3_000_000
 
 
 VALUES = st.recursive(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import struct
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.npy import open_recording
+from traced_memory import memory_below
 
 X, Y, T, P = [3, 1, 2, 9], [5, 0, 7, 7], [0, 40, 40, 90], [1, 0, 1, 0]
 
@@ -158,14 +158,8 @@ BOMBS = {
 def test_pickles_that_would_fill_memory_do_not(tmp_path: Path, name: str) -> None:
     file = tmp_path / "bomb.npy"
     file.write_bytes(header() + BOMBS[name])
-    tracemalloc.start()
-    try:
-        with pytest.raises(UserError, match=r"bomb\.npy"):
-            read(file)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 24 << 20
+    with memory_below(24 << 20), pytest.raises(UserError, match=r"bomb\.npy"):
+        read(file)
 
 
 @pytest.mark.parametrize(
@@ -179,14 +173,8 @@ def test_pickles_that_would_fill_memory_do_not(tmp_path: Path, name: str) -> Non
 def test_lying_headers_allocate_nothing(tmp_path: Path, descr: str, shape: str) -> None:
     file = tmp_path / "lie.npy"
     file.write_bytes(header(descr, shape) + b"\0" * 64)
-    tracemalloc.start()
-    try:
-        with pytest.raises(UserError, match="announces"):
-            read(file)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 4 << 20
+    with memory_below(4 << 20), pytest.raises(UserError, match="announces"):
+        read(file)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import struct
-import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.npz import open_recording
+from traced_memory import memory_below
 
 ROW = [("p", "u1"), ("t", "<i8"), ("x", "<u2"), ("y", "<u2")]
 X, Y, T, P = [3, 1, 2, 9], [5, 0, 7, 7], [0, 40, 40, 90], [1, 0, 1, 0]
@@ -107,14 +107,8 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
         content = as_npy(np.zeros(24 << 20, np.uint8))
         for name in "xytp":
             archive.writestr(f"{name}.npy", content)
-    tracemalloc.start()
-    try:
-        with pytest.raises(UserError, match=r"bomb\.npz.*made to fill the memory"):
-            read(tmp_path / "bomb.npz")
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 4 << 20
+    with memory_below(4 << 20), pytest.raises(UserError, match=r"bomb\.npz.*made to fill the memory"):
+        read(tmp_path / "bomb.npz")
 
 
 def test_a_directory_that_lies_about_sizes_allocates_nothing(tmp_path: Path) -> None:
@@ -126,14 +120,8 @@ def test_a_directory_that_lies_about_sizes_allocates_nothing(tmp_path: Path) -> 
     true_size = struct.pack("<I", len(as_npy(np.arange(4))))
     for lie in (0xFFFFFFF0, 0x30000000):
         file.write_bytes(whole.replace(true_size, struct.pack("<I", lie)))
-        tracemalloc.start()
-        try:
-            with pytest.raises(UserError, match=r"lie\.npz"):
-                read(file)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert peak < 8 << 20
+        with memory_below(8 << 20), pytest.raises(UserError, match=r"lie\.npz"):
+            read(file)
 
 
 def test_a_member_that_announces_more_than_it_holds(tmp_path: Path) -> None:

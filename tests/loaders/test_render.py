@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +11,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.pictures.render import render_event_frames, render_events, slice_times
 from evprof.loaders.pictures.renderings import Painter
+from traced_memory import memory_below
 
 Rows = list[tuple[int, int, int, int]]
 
@@ -104,11 +103,5 @@ def test_one_event_at_a_far_corner_does_not_fill_the_memory(columns: int) -> Non
         lambda: render_event_frames(events, 1),
         lambda: Painter(events.width, events.height),
     ):
-        tracemalloc.start()
-        try:
-            with pytest.raises(UserError, match=f"{columns} x {columns} pixels"):
-                draw()
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert peak < 1 << 20
+        with memory_below(1 << 20), pytest.raises(UserError, match=f"{columns} x {columns} pixels"):
+            draw()

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import threading
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from evprof.loaders.traces.reading import read_trace
 from evprof.metrics.traces.analysis import TraceAnalysis
 from evprof.metrics.traces.tables import trace_summary
 from made_traces import MadeTrace, write_decoding
+from traced_memory import memory_below
 
 ENTRIES: list[dict[str, Any]] = [
     {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "python"}},
@@ -164,14 +164,8 @@ def bomb(mebibytes: int) -> bytes:
 def test_a_trace_that_unpacks_to_a_thousand_times_its_size(tmp_path: Path) -> None:
     path = written(tmp_path, bomb(40))
     assert path.stat().st_size < 100_000
-    tracemalloc.start()
-    try:
-        with pytest.raises(UserError, match="made to fill the memory"):
-            read_trace(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 24 << 20
+    with memory_below(24 << 20), pytest.raises(UserError, match="made to fill the memory"):
+        read_trace(path)
 
 
 HALF = json.dumps(ENTRIES * 3).encode()
