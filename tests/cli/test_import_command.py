@@ -53,7 +53,7 @@ def test_what_cannot_be_imported_is_one_sentence(evprof: Evprof, files: dict[str
     other.write_text('{"x": [1, 2]}')
     outcome = evprof("import", files["with_errors"], other, "-o", tmp_path / "S.evprof")
     assert outcome.code == 1
-    assert "of no family of result files that is known" in outcome.errors
+    assert "is no result file that evprof knows" in outcome.errors
     assert outcome.errors.count("\n") == 1
     assert not (tmp_path / "S.evprof").exists()
     assert evprof("import", files["with_errors"], "-o", other).code == 1
