@@ -83,14 +83,14 @@ class AnswerFlow:
         changed = next((place for place, (old, new) in pairs if old != new), min(len(before), len(self.marks)))
         return changed if changed < max(len(before), len(self.marks)) else None
 
-    def plain_text(self, start: int = 0, stop: int | None = None) -> str:
-        """The answer's own text of marks start…stop-1; by default the whole answer, also where it is cut."""
-        if self.is_cut and not start and stop is None:
+    def plain_text(self) -> str:
+        """The answer's own text, also where what is shown is cut."""
+        if self.is_cut:
             shown = [one for one in self.run.tokens if not self.proposals_only or one.origin == ORIGIN_ACCEPTED]
             return join_pieces([token.piece for token in shown if not is_control(token.piece)])
-        text = "".join(mark.text for mark in self.marks[start:stop] if mark.is_answer)
+        text = "".join(mark.text for mark in self.marks if mark.is_answer)
         # The first mark has lost its space already.
-        return text.removeprefix(" ") if not start and self.marks and self.marks[0].is_rejected else text
+        return text.removeprefix(" ") if self.marks and self.marks[0].is_rejected else text
 
     def _built(self) -> Iterator[TokenMark]:
         marks = self._grouped()

@@ -278,7 +278,7 @@ class ModelColumn:
             return
         self._version = column.run.version
         if self.pictures is not None and self.pictures.update():
-            self.frames.refresh()
+            self.frames.update()
             self.player.refresh()
         self.head.show_column(column)
         self.counters.set_entries(_entries(column))

@@ -324,34 +324,22 @@ class TokenText(QTextEdit):
 
 
 class _Styles:
-    """One character format per look of a token."""
+    """One character format per look of a token; accepted text keeps the plain colour."""
 
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
-        self._made: dict[str, QTextCharFormat] = {}
         self.plain, self.dim = self._format(theme.text), self._format(theme.text_dim)
+        rejected = self._format(theme.alpha(theme.origin(ORIGIN_REJECTED), 0.8))
+        rejected.setFontStrikeOut(True)
+        self._looks = {ORIGIN_REJECTED: rejected}
+        for origin, line in _UNDERLINES.items():
+            color = theme.origin(origin)
+            style = self._looks[origin] = self._format(color if origin == ORIGIN_DRAFT else theme.text)
+            style.setUnderlineStyle(line)
+            style.setUnderlineColor(color)
 
     def of(self, mark: TokenMark) -> QTextCharFormat:
-        """The format of a mark; accepted text keeps the plain colour."""
-        key = "control" if mark.is_control else mark.origin
-        if key not in self._made:
-            self._made[key] = self._make(key)
-        return self._made[key]
-
-    def _make(self, key: str) -> QTextCharFormat:
-        theme = self._theme
-        if key == "control":
-            return self.dim
-        if key == ORIGIN_REJECTED:
-            style = self._format(theme.alpha(theme.origin(key), 0.8))
-            style.setFontStrikeOut(True)
-            return style
-        if key not in _UNDERLINES:
-            return self.plain
-        style = self._format(theme.origin(key) if key == ORIGIN_DRAFT else theme.text)
-        style.setUnderlineStyle(_UNDERLINES[key])
-        style.setUnderlineColor(theme.origin(key))
-        return style
+        return self.dim if mark.is_control else self._looks.get(mark.origin, self.plain)
 
     def _format(self, color: QColor) -> QTextCharFormat:
         style = QTextCharFormat()

@@ -80,9 +80,7 @@ class ClipRange:
 
     def _made(self, start_us: int, stop_us: int) -> Self:
         start, stop = max(0, start_us), min(stop_us, self.whole_us)
-        if stop - start < LEAST_US:
-            return self.all()
-        if start == 0 and stop >= self.whole_us:
+        if stop - start < LEAST_US or (start == 0 and stop >= self.whole_us):
             return self.all()
         return type(self)(self.whole_us, start or None, None if stop >= self.whole_us else stop - start)
 

@@ -35,10 +35,6 @@ class RateCurve(Drawn):
         self.hide()
         clock.position_changed.connect(self._redraw)
 
-    def show_rates(self, rates: Rates | None) -> None:
-        self.rates = rates
-        self.update()
-
     def words_at(self, moment_us: int) -> str:
         rates = self.rates
         place = None if rates is None else rates.place_of(moment_us)
@@ -118,7 +114,8 @@ class EventPlayer(FramePlayer):
         return QSize(round((INPUT_PX - RATE_PX - _INSET) * ASPECT), INPUT_PX)
 
     def rates_known(self, rates: Rates | None) -> None:
-        self.rate_curve.show_rates(rates)
+        self.rate_curve.rates = rates
+        self.rate_curve.update()
 
     def picture_placed(self, place: QRectF | None) -> None:
         """The button stands in the upper right corner of a recording's picture, the curve below it."""

@@ -118,9 +118,6 @@ class FrameStrip(Drawn):
         self._lack = lack
         self.update()
 
-    def refresh(self) -> None:
-        self.update()
-
     def cells(self) -> list[QRectF]:
         pictures = self._pictures
         if pictures is None or not pictures.images:

@@ -20,7 +20,7 @@ from ui.players.event_look import EventArtist, EventLook
 if TYPE_CHECKING:
     from evprof.loaders.pictures.frame_folder import EventFrames
     from evprof.loaders.pictures.render import Picture
-    from ui.players.event_windows import EventWindows, RateSurvey
+    from ui.players.event_windows import EventWindows
 
 LONGEST_EDGE = 640
 """Players are small: the decoder scales larger video frames down."""
@@ -82,24 +82,21 @@ class EventPictures(PictureSource):
     is_drawn = True
 
     def __init__(self, windows: EventWindows) -> None:
+        from ui.players.event_windows import RateSurvey
+
         self._windows = windows
         self._artist = EventArtist(windows)
-        self._survey: RateSurvey | None = None
+        self._survey = RateSurvey(windows)
+        self.rates = self._survey.rates
         self.duration_us = windows.duration_us
 
     def picture_at(self, position_us: int, look: EventLook | None = None) -> Picture:
-        from ui.players.event_windows import RateSurvey
-
-        if self._survey is None:
-            self._survey = RateSurvey(self._windows)
-        self.rates = self._survey.rates
         return self._artist.picture_at(position_us, look or EventLook())
 
     def look_on(self) -> bool:
-        if self._survey is None or not self._survey.step():
-            return False
+        has_more = self._survey.step()
         self.rates = self._survey.rates
-        return True
+        return has_more
 
     def close(self) -> None:
         self._windows.close()

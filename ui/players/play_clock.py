@@ -34,7 +34,9 @@ class PlayClock(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._spans: dict[object, InputSpan] = {}
-        self._part: tuple[int, int] | None = None
+        self.part: tuple[int, int] | None = None
+        """What playing goes round in while it is inside of it; None: everything."""
+
         self.position_us = 0
 
         self.rate = RATES[0]
@@ -87,10 +89,6 @@ class PlayClock(QObject):
         self.seek(self.position_us)
         self.changed.emit()
 
-    def set_part(self, part: tuple[int, int] | None) -> None:
-        """What playing goes round in while it is inside of it; None: everything."""
-        self._part = part
-
     def seek(self, position_us: int) -> None:
         """Goes to a position, kept inside."""
         position_us = min(max(self.start_us, position_us), self.stop_us)
@@ -127,6 +125,6 @@ class PlayClock(QObject):
     def _tick(self) -> None:
         passed_us = int(self._since.restart() * 1000 * self.rate)
         before, following = self.position_us, self.position_us + passed_us
-        if self._part is not None and self._part[0] <= before < self._part[1] <= following:
-            following = self._part[0]
+        if self.part is not None and self.part[0] <= before < self.part[1] <= following:
+            following = self.part[0]
         self.seek(following if following <= self.stop_us else self.start_us)

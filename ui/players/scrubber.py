@@ -253,7 +253,7 @@ class Scrubber(QWidget):
         """The part that the next run takes; `obstacle` says why it cannot be changed, empty when it can."""
         self.obstacle = obstacle
         self.track.show_clip(clip, is_editable=not obstacle)
-        self._clock.set_part(None if clip.is_all else (clip.begin_us, clip.end_us))
+        self._clock.part = None if clip.is_all else (clip.begin_us, clip.end_us)
         self._show_state()
 
     def take(self, length_us: int | None) -> None:

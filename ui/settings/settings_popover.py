@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QPushButton,
     QSizePolicy,
-    QSpinBox,
     QWidget,
 )
 
@@ -113,10 +112,8 @@ class SettingRow(QObject):
             elif isinstance(field, ChoiceBox):
                 values = [known for known, _ in control.choices]
                 field.setCurrentIndex(values.index(value) if value in values else -1)
-            elif isinstance(field, QDoubleSpinBox):
-                field.setValue(number_of(control, value))
             else:
-                field.setValue(round(number_of(control, value)))
+                field.setValue(number_of(control, value))
 
     def show_sense(self, state: str, obstacle: str, refusals: dict[Any, str], reason: str = "") -> None:
         """Marks the setting; disables it, or single choices of it, with the reason.
@@ -150,17 +147,11 @@ def _list(control: Setting, themes: ThemeHolder) -> ChoiceBox:
     return box
 
 
-def _number(control: Setting) -> QSpinBox | QDoubleSpinBox:
-    box: QSpinBox | QDoubleSpinBox
-    if control.range.decimals:
-        box = QDoubleSpinBox()
-        box.setDecimals(control.range.decimals)
-        box.setRange(lowest(control), highest(control))
-        box.setSingleStep(control.range.step)
-    else:
-        box = QSpinBox()
-        box.setRange(round(lowest(control)), round(highest(control)))
-        box.setSingleStep(round(control.range.step))
+def _number(control: Setting) -> QDoubleSpinBox:
+    box = QDoubleSpinBox()
+    box.setDecimals(control.range.decimals)
+    box.setRange(lowest(control), highest(control))
+    box.setSingleStep(control.range.step)
     box.setSpecialValueText(control.range.low)
     box.setSuffix(" %" if control.range.is_share else "")
     return box

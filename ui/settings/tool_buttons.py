@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction, QFontMetrics
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolButton
 
 from evprof.core.texts import plain
@@ -121,14 +121,15 @@ class ModeButton(ToolButton):
     def _fill(self) -> None:
         """Called when the menu opens, because the needs of some modes are read from files."""
         self.menu().clear()
-        for mode in () if self._form is None else MODES:
-            lack = self._form.mode_problem(mode) if self._form is not None else ""
-            if lack == NEEDS_MAP:
+        if (form := self._form) is None:
+            return
+        for mode in MODES:
+            if (lack := form.mode_problem(mode)) == NEEDS_MAP:
                 continue
             action = self.menu().addAction(f"{mode_name(mode)} – {lack}" if lack else mode_name(mode))
             action.setData(mode)
             action.setCheckable(True)
-            action.setChecked(self._form is not None and mode == self._form.mode)
+            action.setChecked(mode == form.mode)
             action.setEnabled(not lack)
 
 
@@ -147,7 +148,4 @@ class ExportButton(ToolButton):
         for key, (text, *_) in EXPORTS.items():
             (more if key in MORE_FORMATS else self.menu()).addAction(text).setData(key)
         self.menu().addMenu(more)
-        self.menu().triggered.connect(self._take)
-
-    def _take(self, action: QAction) -> None:
-        self.export_requested.emit(str(action.data()))
+        self.menu().triggered.connect(lambda action: self.export_requested.emit(str(action.data())))

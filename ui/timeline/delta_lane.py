@@ -39,10 +39,8 @@ def configuration_like(runs: Mapping[int, RunLog], run_id: int | None, *, of_cel
     run = None if run_id is None else runs.get(run_id)
     if run is None:
         return None
-    key = configuration_key(run.info)
-    like = (
-        [run] if run.info.cell and not of_cell else [one for one in runs.values() if configuration_key(one.info) == key]
-    )
+    key, is_alone = configuration_key(run.info), run.info.cell and not of_cell
+    like = [run] if is_alone else [one for one in runs.values() if configuration_key(one.info) == key]
     return next(iter(configurations_of(like)), None)
 
 
@@ -82,7 +80,7 @@ class DeltaLane(Lane):
         """Compares the configurations of the shown runs again where others are shown or more of their runs are over."""
         selection, runs = self.scene.selection, self._controller.runs
         a, b = (configuration_like(runs, run_id, of_cell=selection.of_cells) for run_id in selection.runs)
-        is_pair = a is not None and b is not None and selection.runs[0] != selection.runs[1]
+        is_pair = selection.runs[0] != selection.runs[1]
         known = [tuple((id(run), run.version) for run in side.runs) for side in (a, b) if side is not None]
         if (is_pair, known) == self._known:
             return

@@ -6,7 +6,7 @@ import numpy as np
 
 from evprof.core.texts import one_line
 from evprof.view.labels import stage_title
-from evprof.view.lanes import Ints, Track
+from evprof.view.lanes import Track
 from evprof.view.timescale import Timescale, around, fitted, followed, time_text
 from ui.state.selection import Chosen, RoundRef, Selection, SpanRef, TimeRange, TokenRef
 from ui.timeline.scene import TimelineScene
@@ -111,24 +111,18 @@ class Choosing:
 
 def _beside(track: Track, chosen: SpanRef | RoundRef | TokenRef, by: int) -> Chosen | None:
     """What of its kind follows or precedes something selected, itself at the end; None where the track has it not."""
-    run_id = track.run.run_id
-    match chosen:
-        case SpanRef(_, span_id):
-            span = track.run.spans.get(span_id)
-            table = track.stages if span is not None and span.is_stage else track.parts
-            found = _next_to(table.rows(track.zero_ns, track.latest_ns).ids, span_id, by)
-            return None if found is None else SpanRef(run_id, found)
-        case RoundRef(_, round_index):
-            found = _next_to(track.rounds()[6], round_index, by) if track.is_answer else None
-            return None if found is None else RoundRef(run_id, found)
-        case TokenRef(_, position):
-            found = _next_to(track.token_positions(), position, by)
-            return None if found is None else TokenRef(run_id, found)
-
-
-def _next_to(numbers: Ints, number: int, by: int) -> int | None:
+    numbers, number = track.token_positions(), chosen[1]
+    if isinstance(chosen, SpanRef):
+        span = track.run.spans.get(number)
+        table = track.stages if span is not None and span.is_stage else track.parts
+        numbers = table.rows(track.zero_ns, track.latest_ns).ids
+    elif isinstance(chosen, RoundRef):
+        numbers = track.rounds()[6] if track.is_answer else numbers[:0]
     places = np.flatnonzero(numbers == number)
-    return int(numbers[min(max(int(places[0]) + by, 0), len(numbers) - 1)]) if len(places) else None
+    if not len(places):
+        return None
+    place = min(max(int(places[0]) + by, 0), len(numbers) - 1)
+    return type(chosen)(track.run.run_id, int(numbers[place]))
 
 
 def spoken_selection(scene: TimelineScene, chosen: Chosen | None) -> str:

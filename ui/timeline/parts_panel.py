@@ -134,9 +134,8 @@ class PartsPanel(FollowingPanel):
         parts: list[list[MeanPart]] = listed if isinstance(listed, list) else []
         every = [part for side in parts for part in side]
         longest = max((max(part.mean_ms, part.at(PERCENTS[-1])[0]) for part in every), default=0.0) or 1.0
-        self.empty.setVisible(not self._sides)
-        self.table.setVisible(bool(self._sides))
-        self.note.setVisible(bool(self._sides))
+        for view in (self.empty, self.table, self.note):
+            view.setVisible(bool(self._sides) != (view is self.empty))
         self._lines = []
         for side, entries in enumerate(parts):
             role = ""
@@ -182,10 +181,11 @@ class PartsPanel(FollowingPanel):
         """Colours the runs that are shown; the others look like what can be clicked."""
         theme = self._themes.theme
         for row, line in enumerate(self._lines):
-            for number, percent in enumerate(PERCENTS if line.part is not None else ()):
-                run_id = line.part.at(percent)[1] if line.part is not None else 0
-                if (item := self.table.item(row, _FIRST_PICK + number)) is not None:
-                    item.setForeground(theme.text if run_id in self._selection.runs else theme.accent)
+            for column, percent in enumerate(PERCENTS, _FIRST_PICK):
+                item = self.table.item(row, column)
+                if item is not None and line.part is not None:
+                    is_shown = line.part.at(percent)[1] in self._selection.runs
+                    item.setForeground(theme.text if is_shown else theme.accent)
 
     def _pick(self, row: int, column: int) -> None:
         """Shows the run at a percentile of a part in the place of the one that stood for it; its mate comes with it."""

@@ -125,12 +125,10 @@ class TraceDialog(FreeDialog):
     # Opening.
 
     def browse(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Open trace", self._folder(), FILES)
+        folder = str(self.read_trace.path.parent) if self.read_trace is not None else ""
+        path, _ = QFileDialog.getOpenFileName(self, "Open trace", folder, FILES)
         if path:
             self.open_trace(Path(path))
-
-    def _folder(self) -> str:
-        return str(self.read_trace.path.parent) if self.read_trace is not None else ""
 
     def open_trace(self, path: Path, name: str = "") -> None:
         """Reads a trace; its title is `name`, or the file's name."""

@@ -167,15 +167,13 @@ def save_screenshot(
     window.show()
     window.open_paths(paths, waits=True)
     settle(application, window)
-    is_saved = save_picture(picture_of(window, scale), out)
-    window.close()
-    window.deleteLater()
-    application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    holder.detach()
-    if not is_saved:
-        from evprof.core.errors import UserError
-
-        raise UserError(f"The picture {out} cannot be written; check the folder and the free space.")
+    try:
+        save_picture(picture_of(window, scale), out)
+    finally:
+        window.close()
+        window.deleteLater()
+        application.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+        holder.detach()
 
 
 def settle(application: QApplication, window: MainWindow) -> None:

@@ -9,9 +9,6 @@ from evprof.core.units import count_text
 from ui.run_facts.run_text import request_title
 from ui.state.run_controller import RunController
 
-READY = ("ready", "busy")
-"""States of an engine that takes requests."""
-
 
 class Doing(QObject):
     """What began last of what goes on, else the start of the engine that a run waits for.
@@ -59,7 +56,7 @@ class Doing(QObject):
 
     def _take(self, message: Message) -> None:
         if isinstance(message, EngineChanged):
-            self._is_ready = message.state in READY
+            self._is_ready = message.state in ("ready", "busy")
         self._refresh()
 
     def _refresh(self, *_: object) -> None:

@@ -24,15 +24,14 @@ from ui.widgets.message_bar import MessageBar
 from ui.window.doing import Doing
 
 
-def save_picture(picture: QImage, out: Path) -> bool:
-    """Writes a PNG; False when that fails. Raises UserError where a session lies at `out`."""
+def save_picture(picture: QImage, out: Path) -> None:
+    """Writes a PNG. Raises UserError when that fails, and where a session lies at `out`."""
     try:
         with whole_path(out) as unfinished:
             if not QImageWriter(str(unfinished), QByteArray(b"png")).write(picture):
                 raise OSError("Qt cannot write it")
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        raise UserError(f"The picture {out} cannot be written; check the folder and the free space.") from error
 
 
 Post = Callable[..., None]
@@ -77,14 +76,11 @@ class Exporting(QObject):
 
     def _picture(self, path: Path) -> None:
         try:
-            is_saved = save_picture(self._window.grab().toImage(), path)
+            save_picture(self._window.grab().toImage(), path)
         except UserError as error:
             self._post(error.sentence)
-            return
-        if is_saved:
-            self._say_written(path)
         else:
-            self._post(f"The picture {path} cannot be written; check the folder and the free space.")
+            self._say_written(path)
 
     def _say_written(self, path: Path) -> None:
         self._post(f"Written: {path}", "info", "Open folder", partial(_show_file, path.parent))
@@ -124,10 +120,8 @@ class Results(QObject):
     # Importing.
 
     def browse(self) -> None:
-        paths, _ = QFileDialog.getOpenFileNames(
-            self._window, "Import results", "", "Results (*.json *.jsonl);;All files (*)"
-        )
-        if paths:
+        pattern = "Results (*.json *.jsonl);;All files (*)"
+        if paths := QFileDialog.getOpenFileNames(self._window, "Import results", "", pattern)[0]:
             self.take([Path(path) for path in paths])
 
     def take(self, paths: Sequence[Path], *, waits: bool = False) -> None:

@@ -111,13 +111,9 @@ class WindowDialogs:
     def show_comparison(self) -> None:
         from ui.comparison.window import ComparisonDialog
 
-        def make() -> ComparisonDialog:
-            window = self._window
-            made = ComparisonDialog(window.session, window.controller, window.selection, window.holder, window)
-            made.post_late = window.messages.post
-            return made
-
-        show_once(self._window, ComparisonDialog, make)
+        window = self._window
+        context = window.session, window.controller, window.selection, window.holder, window
+        show_once(window, ComparisonDialog, lambda: ComparisonDialog(*context)).post_late = window.messages.post
 
 
 class AbandonedSessions:
