@@ -32,6 +32,7 @@ from ui.players.look_choice import LookChoice
 from ui.players.picture_feed import PlayerInput
 from ui.players.play_clock import PlayClock
 from ui.run_facts.run_text import (
+    NOTHING,
     chips,
     counters,
     drafter_kind,
@@ -139,9 +140,6 @@ class ModelHead(QWidget):
         self._name.setText(elided_text(metrics, name, Qt.TextElideMode.ElideRight, room))
         self._name.setToolTip(plain(f"{name}\n{chips(model)}".strip()))
 
-
-NOTHING = "–"
-"""Stands where a figure is not known yet."""
 
 _LEAST_INPUT_PX, _MOST_INPUT_PX, _LOWEST_INPUT_PX = 80, 360, 56
 """Heights of the inputs in logical px: alone, and beside a run's frames in the lowest window."""

@@ -225,8 +225,6 @@ class TokenText(QTextEdit):
             lines.append(f"probability {chance_text(chance)}")
         return "\n".join(lines)
 
-    # Backgrounds and marks
-
     def mark_differing(self, stretches: Sequence[tuple[int, int | None]]) -> None:
         """Gives the tokens at these positions a background (see `AnswerDiff.differing`), in order."""
         if list(stretches) != self._differing:
@@ -279,8 +277,6 @@ class TokenText(QTextEdit):
             place = self._place_of(self._end)
             room = QRectF(place.left() + 2, place.top() + 2, 7, place.height() - 4)
             QPainter(self.viewport()).fillRect(room, self._themes.theme.accent)
-
-    # Mouse and keyboard
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         super().mouseReleaseEvent(event)

@@ -68,8 +68,6 @@ class ComparisonDialog(FreeDialog):
         controller.session_replaced.connect(self._start_over)
         self._follow()
 
-    # Views.
-
     def _make_views(self, themes: ThemeHolder) -> None:
         self.messages = MessageBar(themes)
         row = beside(self._left(themes), in_role(QFrame(), "vrule"), (self._right(themes), 1), spacing=0)
@@ -135,8 +133,6 @@ class ComparisonDialog(FreeDialog):
         parts = (self.empty, self.differences, self.why, (self.table, 1), self.signs, self.notes)
         stacked(*parts, on=right, margins=(0, 0, 0, GRID), spacing=GRID // 2)
         return right
-
-    # What is compared.
 
     def _start_over(self) -> None:
         """The window shows another session: nothing of the old one is left."""
@@ -214,8 +210,6 @@ class ComparisonDialog(FreeDialog):
             menu.addAction(text, work)
         menu.popup(at)
 
-    # Other sessions.
-
     def browse(self) -> None:
         folder = str(self._session.path.parent) if self._session.path is not None else ""
         paths, _ = QFileDialog.getOpenFileNames(self, "Add sessions", folder, _SESSIONS)
@@ -248,8 +242,6 @@ class ComparisonDialog(FreeDialog):
         self.book.close_session(path)
         self._fill()
 
-    # Copying and writing.
-
     def copy(self) -> None:
         QGuiApplication.clipboard().setText(self.table.sheet.as_text())
         self.messages.post("Copied as tab-separated text.", INFO)
@@ -276,8 +268,6 @@ class ComparisonDialog(FreeDialog):
             (self.post_late if self._is_over else self.messages.post)(text, kind)
 
         self._session.in_background(work, partial(post, INFO), partial(post, FAILURE))
-
-    # Qt events.
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.matches(QKeySequence.StandardKey.Copy):

@@ -87,8 +87,6 @@ class StackedBars(Drawn):
             self.setAccessibleDescription("; ".join(f"{group.title}: {group.text}" for group in groups))
             self.update()
 
-    # Geometry.
-
     @property
     def _most(self) -> float:
         return max((bar.whole for group in self.groups for bar in group.bars), default=0.0) or 1.0
@@ -126,8 +124,6 @@ class StackedBars(Drawn):
                 boxes.append((box, part))
                 left = box.right()
         return boxes
-
-    # Painting.
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter, theme, row_px = QPainter(self), self._themes.theme, self._row_px
@@ -184,8 +180,6 @@ class StackedBars(Drawn):
             painter.drawLine(QPointF(x, top), QPointF(x, top + 4))
             painter.setPen(theme.text_dim)
             painter.drawText(QPointF(x - width / 2, top + 16), text)
-
-    # Picking.
 
     def _at(self, point: QPoint) -> int | None:
         numbers = (number for number, (box, _) in enumerate(self.boxes()) if box.contains(point.toPointF()))

@@ -25,6 +25,7 @@ from ui.widgets.panel_parts import wrapped
 from ui.widgets.text_dialogs import FreeDialog
 
 FOLDER = "licences"
+_LICENCES = "Each part is under its own licence. Where its source is to be had stands above its text."
 _MOST_TEXT_BYTES = 2_000_000
 
 
@@ -69,9 +70,6 @@ def text_of(folder: Path, part: Part) -> str:
     return "\n\n".join(texts)
 
 
-_LICENCES = "Each part is under its own licence. Where its source is to be had stands above its text."
-
-
 class LicencesDialog(FreeDialog):
     """Parts to the left, the chosen one's texts to the right."""
 
@@ -103,7 +101,6 @@ class LicencesDialog(FreeDialog):
 
 _KEYS = ("device", "driver", "torch", "transformers", "threads")
 """What of the engine's environment is shown."""
-
 
 _SENTENCE = (
     "A visual profiler for event-camera and video language models. Apache License 2.0. The typeface is Inter, "

@@ -41,14 +41,10 @@ class HelpPages:
             self._tell(HOW_TO_BUILD)
 
 
-Gesture = tuple[str, str]
-"""Keys or gesture, and what it does."""
-
-
 class ShortcutsDialog(FreeDialog):
-    """Groups of gestures, which can be collapsed."""
+    """Groups of keys or gestures, each with what it does; groups can be collapsed."""
 
-    def __init__(self, groups: Sequence[tuple[str, Iterable[Gesture]]], parent: QWidget | None = None) -> None:
+    def __init__(self, groups: Sequence[tuple[str, Iterable[tuple[str, str]]]], parent: QWidget | None = None) -> None:
         super().__init__("Keys and mouse", parent)
         self.list = QTreeWidget()
         self.list.setAccessibleName("Keys and mouse")

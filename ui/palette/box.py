@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from ui.state.run_controller import RunController
 
 
+WIDTH_PX = 560
+LINES = 14
+FEW = 6
+"""Lines of each kind while nothing was typed."""
+
 MOST = 40
 """Lines of one kind; what somebody looks for further down is found sooner by another word."""
 
@@ -72,12 +77,6 @@ def runs_source(controller: RunController, show_run: Callable[[int], object]) ->
             yield Found(run_title(run), partial(show_run, run.run_id), run.info.status, run.info.sample.whole_name)
 
     return Lookup("Runs", lambda query: best(query, things()))
-
-
-WIDTH_PX = 560
-LINES = 14
-FEW = 6
-"""Lines of each kind while nothing was typed."""
 
 
 class PaletteBox(QFrame):

@@ -20,7 +20,7 @@ from ui.players.play_clock import PlayClock
 from ui.style.theme import ThemeHolder
 from ui.widgets.drawn import Drawn
 
-RATE_PX = 20
+RATE_PX, _INSET = 20, 4
 
 
 class RateCurve(Drawn):
@@ -88,9 +88,6 @@ class RateCurve(Drawn):
 
     def tip_at(self, point: QPoint) -> str:
         return self.words_at(self.moment_at(point.x()))
-
-
-_INSET = 4
 
 
 class EventPlayer(FramePlayer):

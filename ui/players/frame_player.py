@@ -103,8 +103,6 @@ class FramePlayer(Drawn):
         horizontal = QSizePolicy.Policy.Expanding if is_alone else QSizePolicy.Policy.Fixed
         self.setSizePolicy(horizontal, QSizePolicy.Policy.Expanding)
 
-    # The input.
-
     def show_input(self, given: PlayerInput | None, frames: FramePictures | None) -> None:
         """Shows a file, or `frames` (the run's own) when it is gone or cannot be read."""
         self._frames = frames
@@ -203,8 +201,6 @@ class FramePlayer(Drawn):
             self._image = QImage(state.picture.data, width, height, 3 * width, QImage.Format.Format_RGB888).copy()
         self.picture_placed(self.picture_place())
         self.update()
-
-    # The screen.
 
     def picture_place(self) -> QRectF | None:
         """Where the picture stands; None without one."""

@@ -37,7 +37,10 @@ UNTRAINED: tuple[tuple[DrafterChoice, str], ...] = tuple(
 )
 """What can draft without having been trained for it, and what the list calls it."""
 
+NEEDS_MAP = "needs a trained map of caches"
+_WORDS = {EVENTS: "events", VIDEO: "a video"}
 _KEPT = 64
+_Value = TypeVar("_Value")
 
 
 def chosen(settings: SpeculationSettings) -> DrafterChoice:
@@ -180,13 +183,6 @@ def value_shown(entry: Setting, number: float) -> Any:
         return None
     found = number / entry.range.scale
     return found if entry.range.decimals or entry.range.is_share else round(found)
-
-
-NEEDS_MAP = "needs a trained map of caches"
-_WORDS = {EVENTS: "events", VIDEO: "a video"}
-
-
-_Value = TypeVar("_Value")
 
 
 class CurrentField(Generic[_Value]):

@@ -98,8 +98,6 @@ class Toolbar(QFrame):
         self.current.listeners.append(self._take_current)
         self._show_state()
 
-    # Parts
-
     def _make_inputs(self) -> None:
         self.events = ToolButton("Events", "Open an event recording, or a folder with one (Ctrl+E)", has_menu=True)
         tip = "Open the matching video, or a folder of pictures (Ctrl+Shift+E)"
@@ -164,8 +162,6 @@ class Toolbar(QFrame):
         running = (self.mode, self.tokens, self.settings, self.trace, self.run_button, self.stop_button, self.export)
         self._row = beside(*inputs, *running, on=self, margins=(2 * GRID, 0, 2 * GRID, 0), spacing=GRID)
         self._row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
-
-    # What others tell it
 
     def put_first(self, widget: QWidget) -> None:
         """Shows a widget of the window's before everything else."""
@@ -239,8 +235,6 @@ class Toolbar(QFrame):
     def choose_mode(self, mode: str) -> None:
         self.form.choose_mode(mode)
 
-    # What the person does
-
     def run(self) -> None:
         """Asks for a run with everything as it stands; says why not when that is impossible."""
         if self.problem:
@@ -311,8 +305,6 @@ class Toolbar(QFrame):
         self.settings_popover.advanced.setChecked(self.form.controls[key].is_advanced)
         self.open_settings()
         self.settings_popover.rows[key].field.setFocus(Qt.FocusReason.ShortcutFocusReason)
-
-    # Looks
 
     def _show_state(self) -> None:
         form, problem = self.form, self.problem

@@ -169,8 +169,6 @@ class Aligning(QObject):
         self.chip.setText(f"B {sign}{time_text(abs(offset), self._scene.scale.ns_per_px)}" if offset else "Align")
         self.chip.setToolTip(f"The runs are aligned at the {title}. Click to align otherwise.")
 
-    # Commands.
-
     def at_start(self) -> None:
         self._scene.selection.set_alignment(RunAlignment())
 

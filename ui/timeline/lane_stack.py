@@ -180,8 +180,6 @@ class LaneStack(QWidget):
         self.card = HoverCard(scene, card_parent)
         self.add(lanes)
 
-    # The lanes.
-
     def add(self, lanes: Sequence[Lane]) -> None:
         folded = "" if self._settings is None else str(self._settings.value(FOLDED_KEY, ""))
         for lane in lanes:
@@ -213,8 +211,6 @@ class LaneStack(QWidget):
         self.overlay.setGeometry(self.rect())
         self.overlay.raise_()
         self.resized.emit()
-
-    # Mouse and keys.
 
     def take_key(self, event: QKeyEvent) -> bool:
         """Zooms or pans with the arrow keys or W, A, S and D; False for other keys."""

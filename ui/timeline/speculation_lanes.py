@@ -20,6 +20,10 @@ from ui.timeline.scene import Hit, TimelineScene
 
 _WINDOW_TOP, _WINDOW_HEIGHT = 5.0, 18.0
 _GROUND = 0.10
+ROUND_TOP, ROUND_HEIGHT = 7.0, 14.0
+MARK_TOP, MARK_HEIGHT = 25.0, 12.0
+_LEAST_MARK_PX = 4.5
+"""Where drafted tokens have less room than this, each round shows the accepted share."""
 
 
 def shown_overlap(scene: TimelineScene) -> tuple[Track, Overlap] | None:
@@ -109,12 +113,6 @@ class OverlapLane(Lane):
             facts.append(("hidden accepted", str(overlap.accepted)))
         note = "from the draft's first possible token to the end of the target's prefill"
         return Hit("Free window", self.scene.theme.stage("draft"), facts, note, range=TimeRange(start, end))
-
-
-ROUND_TOP, ROUND_HEIGHT = 7.0, 14.0
-MARK_TOP, MARK_HEIGHT = 25.0, 12.0
-_LEAST_MARK_PX = 4.5
-"""Where drafted tokens have less room than this, each round shows the accepted share."""
 
 
 class RoundLane(Lane):

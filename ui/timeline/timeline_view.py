@@ -198,8 +198,6 @@ class TimelineView(QWidget):
         """The lane of the stages at a place of the scene: 0 is column A's, 1 column B's."""
         return next(lane for lane in self._stages if lane.column == place)
 
-    # News.
-
     def _note_changed(self, run_ids: set[int]) -> None:
         self._changed |= run_ids
         # A track is missing while its run id was chosen before its run began.
@@ -266,8 +264,6 @@ class TimelineView(QWidget):
                 lane.setVisible(is_wanted)
         self._is_same = True
 
-    # The scale.
-
     def _take_scale(self) -> None:
         """Computes the visible range, and shows it in the scroll bar."""
         width_px = max(1.0, float(self.stack.width() - GUTTER_PX))
@@ -298,8 +294,6 @@ class TimelineView(QWidget):
         self.head.update()
         for lane in self.lanes:
             lane.refresh()
-
-    # Mouse and keys.
 
     def _show_chosen(self, chosen: Chosen | None) -> None:
         self.setAccessibleDescription(spoken_selection(self.scene, chosen))

@@ -8,7 +8,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from evprof.core.units import bytes_text, count_text
+from evprof.core.units import MIB, bytes_text, count_text
 from evprof.metrics.traces.memory import MemoryCurve
 from evprof.metrics.traces.tables import ALLOCATIONS, DEVICES, OPERATOR_MEMORY, share_text, time_of
 from ui.style.theme import GRID, ThemeHolder
@@ -19,7 +19,7 @@ from ui.widgets.panel_parts import EmptyState, WordSwitch, say, scrolling, secti
 from ui.widgets.plots import PlotView
 from ui.widgets.record_table import RecordTable
 
-_TABLE_PX = 420
+_TABLE_PX, _CURVE_PX = 420, 190
 
 
 class OverviewPage(QWidget):
@@ -66,10 +66,6 @@ class OverviewPage(QWidget):
         )
 
 
-_CURVE_PX = 190
-_MIB = 1 << 20
-
-
 class MemoryCurvePlot(PlotView):
     """Allocated MiB as a filled line, reserved MiB as a thin line, over the trace's time in ms."""
 
@@ -95,13 +91,13 @@ class MemoryCurvePlot(PlotView):
         if curve is None or not len(curve.times_ns):
             return
         ms = (curve.times_ns - self._start_ns) / 1e6
-        reserved, allocated = curve.reserved_bytes / _MIB, curve.allocated_bytes / _MIB
+        reserved, allocated = curve.reserved_bytes / MIB, curve.allocated_bytes / MIB
         self.box.setYRange(0, 1.15 * max(float(reserved.max()), float(allocated.max()), 1e-3), padding=0)
         ground = pg.mkBrush(theme.alpha(theme.accent, 0.22))
         self.box.addItem(pg.PlotCurveItem(ms, reserved, stepMode="right", pen=pg.mkPen(theme.text_dim)))
         filled = {"pen": pg.mkPen(theme.accent, width=1.5), "fillLevel": 0, "brush": ground}
         self.box.addItem(pg.PlotCurveItem(ms, allocated, stepMode="right", **filled))
-        peak = (curve.peak_at_ns - self._start_ns) / 1e6, curve.peak_bytes / _MIB
+        peak = (curve.peak_at_ns - self._start_ns) / 1e6, curve.peak_bytes / MIB
         is_right = 2 * peak[0] > self.box.viewRange()[0][1]
         self._write(f"● peak {bytes_text(curve.peak_bytes)}", peak, theme.text, (1.0 if is_right else 0.0, 1.0))
 

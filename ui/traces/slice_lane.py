@@ -42,6 +42,9 @@ _STRENGTH = {OPERATOR: 0.42, PYTHON: 0.42, RUNTIME: 0.22, FUNCTION: 0.14, STEP: 
 
 _FULL = 0.85
 _ROLES = 16
+ROW_PX, BAR_PX, TOP_PX = 17, 15, 5
+_LEAST_PX, _SHORT_PX, _LABEL_PX = 44, 36, 10.5
+_LONGEST_TITLE = 80
 
 
 class SliceLook(NamedTuple):
@@ -131,13 +134,6 @@ def _known(value: int) -> str:
 
 def _share(value: float, unit: str = " %") -> str:
     return "" if np.isnan(value) else f"{value:g}{unit}"
-
-
-ROW_PX, BAR_PX, TOP_PX = 17, 15, 5
-_LEAST_PX = 44
-_LABEL_PX = 10.5
-_SHORT_PX = 36
-_LONGEST_TITLE = 80
 
 
 @dataclass(frozen=True)

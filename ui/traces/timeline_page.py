@@ -103,8 +103,6 @@ class TimelinePage(QWidget):
         self.choose(None)
         self._rescale()
 
-    # The view.
-
     def _rescale(self, *_: object) -> None:
         width = (self.stack.width() if self.stack is not None else self.width()) - GUTTER_PX
         self.zooming.take_scale(max(1.0, float(width)))
@@ -117,8 +115,6 @@ class TimelinePage(QWidget):
             lane.refresh()
         if self.stack is not None:
             self.stack.overlay.update()
-
-    # What is chosen.
 
     def choose(self, hit: object) -> None:
         """Shows a slice that was clicked; nothing for None."""
@@ -160,8 +156,6 @@ class TimelinePage(QWidget):
         say(self.range_text, f"{length} · its operators took {time_of(taken)} on the host")
         self.below.show()
         self._repaint()
-
-    # Qt's own.
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_F and not event.modifiers():

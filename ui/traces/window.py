@@ -122,8 +122,6 @@ class TraceDialog(FreeDialog):
         line = beside((self.how_far, 1), stop, spacing=GRID)
         stacked(line, self.progress, None, on=self.waiting, margins=(4 * GRID, 4 * GRID, 4 * GRID, 0), spacing=GRID)
 
-    # Opening.
-
     def browse(self) -> None:
         folder = str(self.read_trace.path.parent) if self.read_trace is not None else ""
         path, _ = QFileDialog.getOpenFileName(self, "Open trace", folder, FILES)
@@ -171,8 +169,6 @@ class TraceDialog(FreeDialog):
         self.kernels.show_records(read.analysis.kernels)
         self._show_state()
 
-    # TensorBoard.
-
     def open_tensorboard(self) -> None:
         """Starts TensorBoard on the folder of the trace, and opens its page. It ends with this window."""
         if self.read_trace is None or self._starting.is_busy:
@@ -195,8 +191,6 @@ class TraceDialog(FreeDialog):
         if board is not None:
             board.close()
 
-    # Tables.
-
     def _show_operators(self, *_: object) -> None:
         if self.read_trace is not None:
             analysis = self.read_trace.analysis
@@ -207,8 +201,6 @@ class TraceDialog(FreeDialog):
             # Without device work, its columns would be zeros.
             shown = [column for column in columns if analysis.kernels or column not in DEVICE]
             self.operators.show_records(rows, shown)
-
-    # Qt's own.
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if any(url.isLocalFile() for url in event.mimeData().urls()):

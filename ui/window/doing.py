@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
 
-from evprof.core.protocols import EngineChanged, Message
+from evprof.core.protocols import BUSY, READY, EngineChanged, Message
 from evprof.core.units import count_text
 from ui.run_facts.run_text import request_title
 from ui.state.run_controller import RunController
@@ -56,7 +56,7 @@ class Doing(QObject):
 
     def _take(self, message: Message) -> None:
         if isinstance(message, EngineChanged):
-            self._is_ready = message.state in ("ready", "busy")
+            self._is_ready = message.state in (BUSY, READY)
         self._refresh()
 
     def _refresh(self, *_: object) -> None:

@@ -21,7 +21,12 @@ from ui.settings.tool_buttons import EXPORTS
 from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
+from ui.widgets.text_dialogs import ProblemsDialog
 from ui.window.doing import Doing
+
+_REPORTS = "Web page (*.html);;Markdown (*.md)"
+_MOST_TOLD = 2
+"""Problems of imported files that are told at once."""
 
 
 def save_picture(picture: QImage, out: Path) -> None:
@@ -34,13 +39,12 @@ def save_picture(picture: QImage, out: Path) -> None:
         raise UserError(f"The picture {out} cannot be written; check the folder and the free space.") from error
 
 
-Post = Callable[..., None]
-
-
 class Exporting(QObject):
     """Asks where to, then writes. A refusal is told by the session's `failed`."""
 
-    def __init__(self, session: WindowSession, controller: RunController, window: QWidget, post: Post) -> None:
+    def __init__(
+        self, session: WindowSession, controller: RunController, window: QWidget, post: Callable[..., None]
+    ) -> None:
         super().__init__(window)
         self._session = session
         self._controller = controller
@@ -98,11 +102,6 @@ def _written(kind: str, session: Path, runs: list[RunLog], path: Path) -> Path:
     return path
 
 
-_REPORTS = "Web page (*.html);;Markdown (*.md)"
-_MOST_TOLD = 2
-"""Problems of imported files that are told at once."""
-
-
 class Results(QObject):
     """Import and report; what comes of it, and what is refused, is told in the message bar."""
 
@@ -116,8 +115,6 @@ class Results(QObject):
         self._window = window
         self._messages = messages
         self._post = messages.post
-
-    # Importing.
 
     def browse(self) -> None:
         pattern = "Results (*.json *.jsonl);;All files (*)"
@@ -167,15 +164,9 @@ class Results(QObject):
             self._post(f"{found.sentence} {place}", kind, "Open", partial(self._session.open, found.session))
             return
         self._session.open(found.session)
-        show_all = ("Show all", partial(self.show_problems, found.problems))
+        title, window = "What to know about the imported files", self._window
+        show_all = ("Show all", lambda: ProblemsDialog(title, found.problems, window).show())
         self._post(found.sentence, kind, *(show_all if len(found.problems) > _MOST_TOLD else ()))
-
-    def show_problems(self, problems: Sequence[str]) -> None:
-        from ui.widgets.text_dialogs import ProblemsDialog
-
-        ProblemsDialog("What to know about the imported files", problems, self._window).show()
-
-    # Reports.
 
     def ask_report(self) -> None:
         stem = self._session.path.stem if self._session.path is not None else "report"

@@ -37,12 +37,17 @@ BUNDLED = {DRAFT: BUNDLED_DRAFT, TARGET: BUNDLED_TARGET}
 _MINUTE_S = 90.0
 """From here on a time is told in minutes."""
 
+NAME_PX = 18 * GRID
+_TOP_PX = 6
+"""Above a name, so that it is level with the first line of its field."""
+
+_WIDTH_PX = 680
+_PAUSE_MS = 300
+"""A size is asked for when nothing was typed for so long."""
+
 
 def suite_form(
-    form: WorkForm,
-    suites: Sequence[tuple[str, str]],
-    samples: Sequence[Sample],
-    models: Mapping[str, ModelChoice],
+    form: WorkForm, suites: Sequence[tuple[str, str]], samples: Sequence[Sample], models: Mapping[str, ModelChoice]
 ) -> tuple[WorkForm, dict[str, str]]:
     """The form with suites and samples to choose from, and what it holds at first. The first of `samples` is open."""
     lists = [(listed(samples[:1]), f"the open sample: {samples[0].whole_name}")] if samples else []
@@ -85,15 +90,6 @@ def time_sentence(counts: Mapping[str, int], values: Mapping[str, str], runs: It
     seconds = sum(count * fmean(times[role]) for role, count in counts.items())
     told = f"{seconds / 60:.0f} minutes" if seconds >= _MINUTE_S else f"{max(1, round(seconds))} s"
     return f"About {told}, by {count_text(sum(map(len, times.values())), 'run')} of this session, without loading."
-
-
-NAME_PX = 18 * GRID
-_TOP_PX = 6
-"""Above a name, so that it is level with the first line of its field."""
-
-_WIDTH_PX = 680
-_PAUSE_MS = 300
-"""A size is asked for when nothing was typed for so long."""
 
 
 class WorkFieldRow(QWidget):
