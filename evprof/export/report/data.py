@@ -19,7 +19,7 @@ from evprof.export.report.readings import ReportReading
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.comparison.comparability import Comparability, comparability
 from evprof.metrics.comparison.differences import SEPARATOR, without_common_end
-from evprof.metrics.configurations.baselines import RunPool, pooled, pools_of
+from evprof.metrics.configurations.baselines import SessionPools, pooled
 from evprof.metrics.configurations.gathering import Configuration, configurations_of, last_attempts
 from evprof.metrics.configurations.settings_text import run_label
 from evprof.metrics.estimates.estimates import Observation, mean_of, observe
@@ -47,7 +47,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class ReportData:
+class ReportData(SessionPools):
     """Everything sections read.
 
     `columns` are the configurations, finished and comparable runs only; `failures` the rows that ended otherwise (of a
@@ -118,14 +118,6 @@ class ReportData:
     def runs(self) -> list[RunLog]:
         """All comparable runs."""
         return [run for column in self.columns for run in column.runs]
-
-    def beside(self, column: Configuration) -> RunPool:
-        """The comparable runs of a configuration's session: run numbers mean nothing in another."""
-        return self._pools[column.session]
-
-    @cached_property
-    def _pools(self) -> dict[str, RunPool]:
-        return pools_of(self.columns)
 
     def once(self, key: object, work: Callable[[], T]) -> T:
         """The result of `work`, computed once under this key."""

@@ -22,7 +22,7 @@ from evprof.core.units import count_text, number_text, percent_text, times_text
 from evprof.core.vocabulary.figures import WIDEST
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import Interval
-from evprof.metrics.configurations.baselines import RunPool, pools_of
+from evprof.metrics.configurations.baselines import SessionPools
 from evprof.metrics.configurations.gathering import Configuration
 from evprof.metrics.estimates.estimates import FEWEST_SCENES, FEWEST_TURNS, Read, Verdict
 from evprof.metrics.estimates.paired import mean_of
@@ -45,7 +45,7 @@ LIST: dict[str, Any] = tomllib.loads((Path(__file__).parent / "claims.toml").rea
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(SessionPools):
     """Configurations, which of them form draft-target pairs, the finished warm-up runs, and what suites noted."""
 
     columns: Sequence[Configuration]
@@ -53,13 +53,6 @@ class Evidence:
     warmups: Sequence[RunLog] = ()
     models: Mapping[str, ModelSizes] = field(default_factory=dict)
     ceilings: Sequence[DeviceCeiling] = ()
-
-    def beside(self, column: Configuration) -> RunPool:
-        return self._pools[column.session]
-
-    @cached_property
-    def _pools(self) -> dict[str, RunPool]:
-        return pools_of(self.columns)
 
     @cached_property
     def model_pairs(self) -> list[tuple[Configuration, Configuration]]:

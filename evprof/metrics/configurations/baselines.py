@@ -130,12 +130,20 @@ class RunPool(tuple[RunLog, ...]):
         return by_sample(self)
 
 
-def pools_of(columns: Iterable[Configuration]) -> dict[str, RunPool]:
+class SessionPools:
     """The runs of configurations by their session: run numbers mean nothing in another."""
-    found: dict[str, list[RunLog]] = {}
-    for column in columns:
-        found.setdefault(column.session, []).extend(column.runs)
-    return {session: RunPool(runs) for session, runs in found.items()}
+
+    columns: Sequence[Configuration]
+
+    def beside(self, column: Configuration) -> RunPool:
+        return self._pools[column.session]
+
+    @cached_property
+    def _pools(self) -> dict[str, RunPool]:
+        found: dict[str, list[RunLog]] = {}
+        for column in self.columns:
+            found.setdefault(column.session, []).extend(column.runs)
+        return {session: RunPool(runs) for session, runs in found.items()}
 
 
 def _baseline_runs(pool: Sequence[RunLog], known: RunPool, key: SampleKey) -> list[RunLog]:

@@ -122,25 +122,19 @@ class RayActors:
 
 
 class RayPlaces:
+    lost: str | None = None
+
     def __init__(
         self, ray: Any, starters: Sequence[Callable[[], Any]], slots: Sequence[PlaceRoom], say: Callable[[str], None]
     ) -> None:
         self._actors = RayActors(ray, starters, [slot.node_id for slot in slots])
         self._names = [slot.host for slot in slots]
         self._say = say
-        self._is_stopping = False
+        self.is_stopping = False
         self._busy: set[int] = set()
         self._slow_at: float | None = time.monotonic() + SLOW_START_S
         for place in self._actors.idle():
             self._actors.ask(place, "describe")
-
-    @property
-    def lost(self) -> str | None:
-        return None
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._is_stopping
 
     def free(self) -> list[int]:
         return self._actors.idle()
@@ -156,7 +150,7 @@ class RayPlaces:
         """Waits for an answer of any place. Raises UserError when no place is left."""
         while True:
             look()
-            if self._is_stopping and not self._busy:
+            if self.is_stopping and not self._busy:
                 return None
             if not self._actors.is_waiting:
                 if not self.free():
@@ -172,7 +166,7 @@ class RayPlaces:
                 self._say(f"no place has answered for {SLOW_START_S:.0f} s: the cluster may be busy with others' work")
 
     def stop(self) -> None:
-        self._is_stopping = True
+        self.is_stopping = True
         self._actors.stop(self._busy)
 
     def record_into(self, recording: RecordLog) -> None:
