@@ -13,7 +13,9 @@ import shutil
 import signal
 import socket
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -165,31 +167,26 @@ class RayCluster(Closing):
 
     def places(self, slots: Sequence[PlaceRoom], terms: SeatTerms, say: Callable[[str], None]) -> RayPlaces:
         """A place in every slot. `terms` apply to all, except for the threads of a slot."""
-        return RayPlaces(self._ray, [self._starter(slot, slots, terms) for slot in slots], slots, say)
+        neighbours = Counter(slot.node_id for slot in slots)
+
+        def own(slot: PlaceRoom) -> SeatTerms:
+            threads = omp_threads(slot, terms.threads)
+            return replace(terms, threads=threads, neighbours=neighbours[slot.node_id])
+
+        return RayPlaces(self._ray, [self._starter(slot, 3, EngineSeat, own(slot)) for slot in slots], slots, say)
 
     def crew(self, slots: Sequence[PlaceRoom], worker: Callable[..., Any], *words: Any) -> RayCrew:
         """An actor in every slot, made by `worker` of these words, for work that is no measurement."""
-
-        def starter(slot: PlaceRoom) -> Callable[[], Any]:
-            actor = self._ray.remote(worker).options(
-                num_cpus=slot.threads, num_gpus=slot.gpus, max_concurrency=2, max_restarts=0, **self._on(slot)
-            )
-            return partial(actor.remote, *words)
-
-        return RayCrew(self._ray, [starter(slot) for slot in slots], slots)
+        return RayCrew(self._ray, [self._starter(slot, 2, worker, *words) for slot in slots], slots)
 
     def elsewhere(self, slots: Sequence[PlaceRoom]) -> list[PlaceRoom]:
         return list({slot.node_id: slot for slot in reversed(slots) if slot.node_id != self._here}.values())
 
-    def _starter(self, slot: PlaceRoom, slots: Sequence[PlaceRoom], terms: SeatTerms) -> Callable[[], Any]:
-        neighbours = sum(other.node_id == slot.node_id for other in slots)
-        own = SeatTerms(
-            terms.make_argv, terms.timeout_s, terms.cooldown_s, omp_threads(slot, terms.threads), neighbours
+    def _starter(self, slot: PlaceRoom, at_once: int, worker: Callable[..., Any], *words: Any) -> Callable[[], Any]:
+        actor = self._ray.remote(worker).options(
+            num_cpus=slot.threads, num_gpus=slot.gpus, max_concurrency=at_once, max_restarts=0, **self._on(slot)
         )
-        actor = self._ray.remote(EngineSeat).options(
-            num_cpus=slot.threads, num_gpus=slot.gpus, max_concurrency=3, max_restarts=0, **self._on(slot)
-        )
-        return partial(actor.remote, own)
+        return partial(actor.remote, *words)
 
     def _on(self, slot: PlaceRoom) -> dict[str, Any]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

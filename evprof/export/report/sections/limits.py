@@ -236,7 +236,6 @@ def _roofline_plot(works: Sequence[StageWork]) -> ReportPlot:
 
 
 def capacity(data: ReportData) -> list[Block]:
-
     def cache(column: Configuration) -> float:
         return mean_of(column, measured_bytes) or 0.0
 
