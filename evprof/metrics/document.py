@@ -161,13 +161,12 @@ def _alternatives(record: AlternativesRecord) -> list[dict[str, Any]]:
 def metrics_document(run: RunLog) -> dict[str, float | int | None]:
     # No file of a server measures the load.
     basis = stages.END_TO_END if run.info.imported is None else stages.WITHOUT_LOAD
+    length = decoding.answer_length if run.info.imported is None else decoding.output_length
     return {
         "time_to_first_token_ms": decoding.time_to_first_token_ms(run, basis),
         "inter_token_latency_ms": decoding.inter_token_latency_ms(run),
         "input_sequence_length": decoding.input_length(run),
-        "output_sequence_length": decoding.answer_length(run)
-        if run.info.imported is None
-        else decoding.output_length(run),
+        "output_sequence_length": length(run),
         "visual_tokens": decoding.visual_tokens(run),
         "prefill_throughput_tok_s": decoding.prefill_throughput_tok_s(run),
         "decode_throughput_tok_s": decoding.decode_throughput_tok_s(run),

@@ -184,11 +184,8 @@ class ApartVideo(VideoSource):
         except _GoneError as gone:
             self._helper.end()
             self._helper = None
-            cause = (
-                "this is a fault of evprof, not of the video"
-                if gone.is_ours
-                else "the video is damaged or was made to do that, so copy or export it again"
-            )
+            damage = "the video is damaged or was made to do that, so copy or export it again"
+            cause = "this is a fault of evprof, not of the video" if gone.is_ours else damage
             self._over = f"{self.path}: the program that decodes it {gone}; {cause}."
             _crashes[Path(self.path).absolute()] = self._over
             raise UserError(self._over) from None

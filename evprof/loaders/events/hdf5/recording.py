@@ -245,11 +245,8 @@ class Hdf5Recording(EventRecording):
         """Reads the ends of the time column on first use, and all of it up to a million events."""
         layout, ends = self._layout, self._limits_us()
         details = layout.details | _UNITS.get(self._exponent, {})
-        problems = (
-            ()
-            if self._is_sorted
-            else ("Time runs backwards in the recording; windows of a long one may lack events that are out of order.",)
-        )
+        disorder = "Time runs backwards in the recording; windows of a long one may lack events that are out of order."
+        problems = () if self._is_sorted else (disorder,)
         width, height = layout.size or (None, None)
         return RecordingInfo(layout.format, self._count, width, height, *ends, details, problems)
 
