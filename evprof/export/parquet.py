@@ -111,7 +111,6 @@ def stream_schema(arrow: Any, stream: str) -> Any:
 
 
 def stream_table(arrow: Any, stream: str, session: str, blocks: Sequence[RowBlock]) -> Any:
-    """Rows of a stream of one session."""
     schema, kinds = stream_schema(arrow, stream), column_kinds(stream)
     columns = [arrow.repeat(arrow.scalar(_text(session)), sum(block.size for block in blocks))]
     for name, kind in kinds.items():

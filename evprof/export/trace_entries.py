@@ -97,7 +97,6 @@ class _Drawing:
                 yield self._flow(phase, f"{self._place.pid}.{number}", flow.name, slices[place], thread)
 
     def slice(self, entry: Slice, thread: int) -> Entry:
-        """One bar."""
         start_us = self.us(entry.start_ns)
         duration_us = _duration_up_to(start_us, (entry.end_ns - entry.start_ns) / 1000, self.us(entry.end_ns))
         name, category, arguments = entry.name, entry.category, entry.arguments

@@ -144,7 +144,6 @@ def loading_document(run: RunLog, role: str | None = None) -> dict[str, Any] | N
 
 @kept((DRAFT,), (TARGET,))
 def load_parts_ms(run: RunLog, role: str) -> dict[str, float]:
-    """Time of the parts of a model's stage load."""
     return part_times_ms(run, run.stage("load", role))
 
 

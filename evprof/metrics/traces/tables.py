@@ -91,7 +91,6 @@ def _in_ns(key: str) -> str:
 
 
 def document_row(columns: Sequence[Column], record: Any) -> dict[str, Any]:
-    """A record by the keys of its columns."""
     return {column.key: column.plain(record) for column in columns}
 
 

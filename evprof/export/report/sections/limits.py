@@ -33,6 +33,7 @@ PACKED_CACHES = ("fp8", "hqq8", "hqq4")
 """Kinds of cache whose bytes are not the formula's."""
 
 BOUNDS = "A point on the sloping line is bound by memory, on the level one by arithmetic, below both by neither"
+UNBOUND = "No ceiling of this machine was measured: nothing is said of what binds a stage"
 
 FACTORS = {f"2{TIMES}": 2.0, f"4{TIMES}": 4.0, "∞": math.inf}
 """Assumed speeds of a stage; infinity is a stage without cost."""
@@ -106,7 +107,6 @@ def _flops(value: float) -> Cell:
 
 
 def _cache(data: ReportData) -> list[Block]:
-    """The cache by formula and as measured, of one run of each configuration."""
     rows = []
     for column in data.columns:
         run = next((run for run in column.runs if measured_bytes(run) is not None), None)
@@ -228,9 +228,7 @@ def _roofline_plot(works: Sequence[StageWork]) -> ReportPlot:
         x_title="operations per byte",
         y_title="operations a second",
         unit="GFLOP/s",
-        caption=BOUNDS
-        if ceilings
-        else "No ceiling of this machine was measured: nothing is said of what binds a stage",
+        caption=BOUNDS if ceilings else UNBOUND,
         is_log=True,
     )
 

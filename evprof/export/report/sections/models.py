@@ -60,7 +60,6 @@ def architecture(data: ReportData) -> list[Block]:
 
 
 def _numbers(model: ModelFacts, sizes: ModelSizes | None, words: dict[str, str | int]) -> dict[str, int]:
-    """Sizes that are known, by name."""
     numbers = {"parameters": model.parameters, "layers": model.layers, "heads of keys and values": model.kv_heads}
     numbers |= {"head dimension": model.head_dim, "positions trained for": model.context_limit}
     if sizes is not None:
