@@ -201,8 +201,9 @@ _LIST = tomllib.loads((Path(__file__).with_suffix(".toml")).read_text(encoding="
 
 TITLES: dict[str, str] = {document: entry["title"] for document, entry in _LIST.items()}
 
+_LISTED = ("shows", "needs", "parts")
 ITEMS = tuple(
-    Item(f"{document}.{place}", document, **{key: tuple(v) if isinstance(v, list) else v for key, v in item.items()})
+    Item(f"{document}.{place}", document, **item | {key: tuple(item.get(key, ())) for key in _LISTED})
     for document, entry in _LIST.items()
     for place, item in enumerate(entry["items"], start=1)
 )

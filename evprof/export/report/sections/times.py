@@ -359,6 +359,6 @@ def loading(data: ReportData) -> list[Block]:
 
 def _decoders(runs: Sequence[RunLog], role: str) -> str:
     """The decoders in order of the runs: "pyav", "pyav, frame cache hit"."""
-    known = [one for run in runs if (one := run.info.loading.get(role)) is not None and one.decoder]
-    words = (one.decoder + (f", frame cache {one.frame_cache}" if one.frame_cache else "") for one in known)
-    return "; ".join(dict.fromkeys(words))
+    loadings = filter(None, (run.info.loading.get(role) for run in runs))
+    known = ((one.decoder, f"frame cache {one.frame_cache}" if one.frame_cache else "") for one in loadings)
+    return "; ".join(dict.fromkeys(", ".join(filter(None, words)) for words in known if words[0]))
