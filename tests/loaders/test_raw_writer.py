@@ -14,7 +14,7 @@ from evprof.core.errors import UserError
 from evprof.core.events import EventArray
 from evprof.loaders.events.opening import open_recording, read_events
 from evprof.loaders.writers.raw import write_dat, write_evt2, write_evt3
-from made_events import same
+from made_events import from_faery, same
 
 Writer = Callable[..., int]
 WRITERS: dict[str, Writer] = {"evt2.raw": write_evt2, "evt3.raw": write_evt3, "a.dat": write_dat}
@@ -29,8 +29,7 @@ def made(rows: list[tuple[int, int, int, int]]) -> EventArray:
 def faery_reads(path: Path) -> EventArray:
     import faery
 
-    found = faery.events_stream_from_file(path).to_array()
-    return EventArray.from_columns(found["x"], found["y"], found["t"].astype(np.int64), found["p"])
+    return from_faery(faery.events_stream_from_file(path).to_array())
 
 
 EVENTS = st.lists(
