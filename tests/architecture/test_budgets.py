@@ -6,8 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-MOST_LINES = {"evprof": 57_700, "ui": 20_450, "engines": 20_900, "packaging": 4_800, "tests": 68_000}
-MOST_FILES = 592
+MOST_LINES = {"evprof": 58_050, "ui": 21_250, "engines": 20_900, "packaging": 4_800, "tests": 69_150}
+MOST_FILES = 597
 """Python files of evprof, ui and engines together."""
 PRODUCT = ("evprof", "ui", "engines")
 

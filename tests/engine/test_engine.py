@@ -111,12 +111,12 @@ def test_models_load_once_and_only_the_first_run_pays(engine: Any, tiny_models: 
 def test_a_missing_file_fails_that_side_only(engine: Any, sample: Any) -> None:
     absent = replace(sample, events_path="/nowhere/absent.npy")
     runs, messages = carry_out(engine, request_for("side-by-side", absent, repeat=2))
-    assert [(run.info.role, run.info.status) for run in runs] == [
+    assert sorted((run.info.role, run.info.status) for run in runs) == [
         ("draft", "failed"),
         ("target", "finished"),
         ("target", "finished"),
     ]
-    assert "absent.npy" in runs[0].info.error
+    assert all("absent.npy" in run.info.error for run in runs if run.info.role == "draft")
     assert isinstance(messages[-1], RequestEnded)
 
 
