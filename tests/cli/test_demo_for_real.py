@@ -57,7 +57,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> RealDemo:
 def _shape(printed: str) -> list[str]:
     """The table, the answers and the last lines without what differs from machine to machine: progress, verdicts,
     numbers, units and the folder."""
-    kept = re.compile(r"configuration|\d+ · |runs \d|session saved|picture of it")
+    # A sentence that was wrapped may begin a line with its runs; an answer stands behind its runs.
+    kept = re.compile(r"configuration|\d+ · |runs \d.*\"|session saved|picture of it")
     lines = [line for line in printed.splitlines() if kept.match(line)]
     return [" ".join(re.sub(r"[\d.,]+( (ms|µs|s)\b)?", "N", re.sub(r"/\S*/", "", line)).split()) for line in lines]
 
