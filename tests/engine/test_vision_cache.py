@@ -108,6 +108,7 @@ def test_a_repeated_run_answers_the_same_from_kept_embeddings(engine: Any, sampl
     engine.run(RunRequest("side-by-side", sample, draft, target, asked("memory"), repeat=2), sink, never)
     texts = [message.facts["text"] for message in sink.messages if isinstance(message, RunEnded)]
     assert len(texts) == 4
-    assert texts[:2] == texts[2:]
+    # The order of a turn is random.
+    assert sorted(texts[:2]) == sorted(texts[2:])
     hits = [record.run_id for record in sink.of(SpanRecord) if record.name == "vision cache hit" and record.phase == 0]
     assert hits == [3, 4]
