@@ -100,6 +100,12 @@ def test_runs_outside_common_turns_are_not_compared() -> None:
         pytest.param(
             apart(BASE[:3], 1, 3, 5, side="a"),
             apart(OTHER[:2], 2, 4, side="b"),
+            f"not called: 3 and 2 processes. {COMMAND}",
+            id="too few processes on one side",
+        ),
+        pytest.param(
+            apart(BASE[:2], 1, 3, side="a"),
+            apart(OTHER[:2], 2, 4, side="b"),
             f"not called: 2 processes each. {COMMAND}",
             id="two processes",
         ),
@@ -115,7 +121,18 @@ def test_runs_outside_common_turns_are_not_compared() -> None:
             f"not called: the sides did not run in turns. {COMMAND}",
             id="the baseline first in every process",
         ),
-        pytest.param(scenes(BASE[:4]), scenes(OTHER[:4]), f"not called: 1 of 5 turns. {COMMAND}", id="four scenes"),
+        pytest.param(
+            scenes(BASE[:3], clips=2),
+            scenes(OTHER[:3], clips=2),
+            f"not called: 6 turns on 6 samples of 3 scenes. {COMMAND}",
+            id="a turn on each sample of three scenes",
+        ),
+        pytest.param(
+            [entry._replace(process=IMPORTED, began_s=0.0) for entry in scenes(BASE[:4], turns=False)],
+            [entry._replace(process=IMPORTED, began_s=0.0) for entry in scenes(OTHER[:4], turns=False)],
+            "not called: the file has 4 of 5 scenes",
+            id="a file of four scenes",
+        ),
         pytest.param(
             [Observation(value, "a") for value in BASE], [Observation(1.0, "b")], NO_COMMON_SAMPLE, id="other samples"
         ),

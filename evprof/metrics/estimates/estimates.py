@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evprof.core.run_log import RunLog
+from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import is_clear
 from evprof.metrics.arithmetic.statistics import Interval, Values, holm, student_p, student_quantile
 from evprof.metrics.configurations.baselines import engine_session
@@ -265,19 +266,28 @@ def _limit(values: Side) -> str:
 
 
 def _uncalled(below: Side, above: Side) -> str:
-    """Why there is no interval, and the command that measures both sides"""
-    sides = [{entry.process for entry in side} for side in (below, above)]
-    modes = sorted({entry.mode for entry in (*below, *above)}, reverse=True)
-    turns = [{(entry.process, entry.turn) for entry in side if entry.turn is not None} for side in (below, above)]
-    fewest = min(map(len, sides))
-    if common := len(turns[0] & turns[1]):
+    """Why there is no interval, and, except for imported rows, the command that measures both sides."""
+    entries = [*below, *above]
+    samples, scenes = ({getattr(entry, name) for entry in entries} for name in ("sample", "scene"))
+    if any(entry.process == IMPORTED for entry in entries):
+        return f"not called: the file has {len(scenes)} of {FEWEST_SCENES} scenes"
+    processes = [{entry.process for entry in side} for side in (below, above)]
+    turns = [{(e.process, e.sample, e.turn) for e in side if e.turn is not None} for side in (below, above)]
+    counts = [len(own) for own in processes]
+    common = len(turns[0] & turns[1])
+    if common and len(samples) == 1:
         reason = f"{common} of {FEWEST_TURNS} turns"
-    elif sides[0] & sides[1]:
+    elif common:
+        reason = f"{count_text(common, 'turn')} on {len(samples)} samples of {count_text(len(scenes), 'scene')}"
+    elif processes[0] & processes[1]:
         reason = "the sides did not run in turns"
-    elif fewest < FEWEST_PROCESSES:
-        reason = "one process each" if fewest == 1 else f"{fewest} processes each"
-    else:
+    elif min(counts) >= FEWEST_PROCESSES:
         reason = "the processes of one side ran before those of the other"
+    elif counts[0] != counts[1]:
+        reason = f"{counts[0]} and {counts[1]} processes"
+    else:
+        reason = "one process each" if counts[0] == 1 else f"{counts[0]} processes each"
+    modes = sorted({entry.mode for entry in entries}, reverse=True)
     command = f"run … --mode {','.join(modes)}" if len(modes) > 1 else "suite …"
     return f"not called: {reason}. `evprof {command} --repeat {FEWEST_TURNS}` measures both sides"
 
