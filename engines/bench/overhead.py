@@ -28,7 +28,8 @@ from evprof.core.records import TARGET
 from evprof.core.texts import guess_among
 from evprof.core.units import NS_PER_S
 from evprof.core.vocabulary.switches import Switches
-from evprof.metrics.estimates.estimates import Observation, verdict
+from evprof.metrics.estimates.estimates import verdict
+from evprof.metrics.estimates.observations import Observation
 from evprof.run.processes.channel import QueueSink
 
 TOKENS, TURNS = {"cpu": 4, "cuda": 32}, 6

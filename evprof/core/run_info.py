@@ -233,6 +233,10 @@ class RowKey(NamedTuple):
     warmup: bool = False
 
 
+FEWEST_TURNS = 5
+"""Turns from which on differences have an interval, and the usual number of turns of a measurement."""
+
+
 @dataclass(frozen=True)
 class Turn(Plain):
     """The place of a run among the runs that are compared. Each turn of a `series` runs every configuration once, in a

@@ -20,7 +20,8 @@ from evprof.core.vocabulary.figures import FIGURES
 from evprof.core.vocabulary.scoring import CHOICE, EXACT, LETTERS, RIGHT, ROUGE_L, SCORING_RULES, TOKEN_F1
 from evprof.metrics.comparison.figures import READERS
 from evprof.metrics.configurations.settings_text import ToldSetting, told_settings
-from evprof.metrics.estimates.estimates import mean_of, observe
+from evprof.metrics.estimates.estimates import mean_of
+from evprof.metrics.estimates.observations import observe
 from evprof.metrics.figures import kv_cache, stages
 from evprof.metrics.figures.energy import computing_devices, energy_document, throttle_sentence, throttled_devices
 from evprof.metrics.figures.scores import named_letter, score

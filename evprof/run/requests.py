@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import RunRequest, roles_of
-from evprof.core.run_info import ModelFacts, Turn
+from evprof.core.run_info import FEWEST_TURNS, ModelFacts, Turn
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.core.vocabulary.modes import mode_of
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.bundled import bundled_sample
-from evprof.run.turns import USUAL_TURNS, TurnSchedule
+from evprof.run.turns import TurnSchedule
 
 if TYPE_CHECKING:
     from evprof.core.run_log import RunLog
@@ -33,7 +33,7 @@ def request_again(run: RunLog, mode: str, repeat: int) -> RunRequest:
 
 def requests_beside(run: RunLog) -> list[RunRequest]:
     """A run and the target alone in turns, which is what a verdict on the run needs."""
-    return requests_in_turns([request_again(run, mode, USUAL_TURNS) for mode in ("target", run.info.mode)])
+    return requests_in_turns([request_again(run, mode, FEWEST_TURNS) for mode in ("target", run.info.mode)])
 
 
 def requests_in_turns(requests: Sequence[RunRequest], order: random.Random | None = None) -> list[RunRequest]:
@@ -122,6 +122,6 @@ def demo_requests() -> list[RunRequest]:
     speculation = SpeculationSettings(drafter, str(head.folder) if head else None, _DRAFTED)
     speculative = GenerationSettings(speculation=speculation)
     return [
-        RunRequest("side-by-side", sample, draft, target, warmup=None, repeat=USUAL_TURNS),
-        RunRequest("speculative", sample, draft, target, speculative, warmup=1, repeat=USUAL_TURNS),
+        RunRequest("side-by-side", sample, draft, target, warmup=None, repeat=FEWEST_TURNS),
+        RunRequest("speculative", sample, draft, target, speculative, warmup=1, repeat=FEWEST_TURNS),
     ]

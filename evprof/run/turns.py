@@ -11,9 +11,6 @@ from evprof.core.run_info import Turn
 
 T = TypeVar("T")
 
-USUAL_TURNS = 5
-"""Turns of one engine process from which on differences have an interval."""
-
 
 class TurnSchedule:
     """Numbers the turns of one series, and draws the order of each."""

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from evprof.core.protocols import StopFlag
 from evprof.metrics.arithmetic.statistics import Interval, Values
-from evprof.metrics.estimates.estimates import Observation, marked, verdict
+from evprof.metrics.estimates.estimates import marked, verdict
+from evprof.metrics.estimates.observations import Observation
 
 NOMINAL = 0.95
 SIMULATIONS, QUICK_SIMULATIONS = 2000, 300

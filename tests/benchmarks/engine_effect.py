@@ -25,7 +25,8 @@ from evprof.core.recording import RecordLog
 from evprof.core.request import RunRequest
 from evprof.core.vocabulary.generation import GenerationSettings, ModelChoice
 from evprof.loaders.bundled import bundled_sample
-from evprof.metrics.estimates.estimates import Observation, Verdict, verdict
+from evprof.metrics.estimates.estimates import Verdict, verdict
+from evprof.metrics.estimates.observations import Observation
 from evprof.run.processes.engine_host import EngineHost
 from evprof.run.requests import BUNDLED_TARGET
 from ui.state.run_controller import Host

@@ -11,7 +11,8 @@ from evprof.core.errors import Cancelled
 from evprof.core.protocols import Engine, StopFlag
 from evprof.core.request import RunRequest
 from evprof.core.run_log import RunLog
-from evprof.metrics.estimates.estimates import Verdict, marked, observe, verdict
+from evprof.metrics.estimates.estimates import Verdict, marked, verdict
+from evprof.metrics.estimates.observations import observe
 from evprof.metrics.figures.stages import wall_ms
 from evprof.run.processes.runner import finished_run
 from evprof.run.requests import demo_requests

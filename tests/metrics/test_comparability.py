@@ -15,7 +15,8 @@ from evprof.core.vocabulary.figures import EVERYTHING, FIGURES, METER
 from evprof.metrics.comparison.comparability import CIRCUMSTANCES, Comparability, comparability
 from evprof.metrics.comparison.document import compare_document
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import observe, verdict
+from evprof.metrics.estimates.estimates import verdict
+from evprof.metrics.estimates.observations import observe
 from evprof.metrics.figures.stages import total_ms
 
 H200 = {

@@ -14,16 +14,14 @@ from evprof.metrics.arithmetic.statistics import Values
 from evprof.metrics.estimates.estimates import (
     ALL_ALIKE,
     HAS_ZEROS,
-    IMPORTED,
     NO_COMMON_SAMPLE,
     UNKNOWN_ORDER,
-    Observation,
     Verdict,
     marked,
     mean_of,
-    observe,
     verdict,
 )
+from evprof.metrics.estimates.observations import IMPORTED, Observation, observe
 from evprof.metrics.figures.stages import Rate
 
 BASE = [10.0, 10.4, 9.7, 10.1, 10.2]

@@ -26,7 +26,8 @@ from evprof.core.run_info import (
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.generation import ModelChoice
-from evprof.metrics.estimates.estimates import Observation, Verdict, verdict
+from evprof.metrics.estimates.estimates import Verdict, verdict
+from evprof.metrics.estimates.observations import Observation
 from evprof.run.switches.bench import SwitchPlan, measure_switches
 from evprof.run.switches.figures import take_back, word_of
 from evprof.run.switches.variants import (

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtWidgets import QInputDialog, QWidget
 
+from evprof.core.run_info import FEWEST_TURNS
 from evprof.core.run_log import RunLog
 from evprof.core.units import ms_text
-from evprof.run.turns import USUAL_TURNS
 from ui.state.cells import typical_pair
 from ui.state.run_controller import RunController
 from ui.state.selection import Selection
@@ -22,7 +22,7 @@ MOST_LISTED = 40
 
 BY_RULE = "Automatic"
 
-BOTH_IN_TURNS = f"Measure with target alone, {USUAL_TURNS} turns"
+BOTH_IN_TURNS = f"Measure with target alone, {FEWEST_TURNS} turns"
 
 Post = Callable[[str, str, str, Callable[[], None] | None], None]
 """Posts a sentence of a kind, with the word and the work of its action (see `MessageBar.post`)."""

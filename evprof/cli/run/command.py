@@ -31,6 +31,7 @@ from evprof.cli.terminal.console import Console
 from evprof.core.errors import UsageError, UserError
 from evprof.core.records import DRAFT, TARGET
 from evprof.core.request import OF_MEASURING, RunRequest, TraceSettings
+from evprof.core.run_info import FEWEST_TURNS
 from evprof.core.sample import Sample, clip_name
 from evprof.core.vocabulary.drafters import KV
 from evprof.core.vocabulary.modes import KV_ADAPTED, MODES, SIDE_BY_SIDE, SPECULATIVE, mode_of
@@ -38,7 +39,6 @@ from evprof.core.vocabulary.setting import Situation
 from evprof.core.vocabulary.settings import SETTINGS
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.loaders.adapters import AdapterInfo, check_mode, drafter_of
-from evprof.run.turns import USUAL_TURNS
 
 if TYPE_CHECKING:
     from evprof.core.records import BatchRow
@@ -196,7 +196,7 @@ def requests_of(options: argparse.Namespace) -> list[RunRequest]:
     settings = settings_of(options)
     folder = None if adapter is None else str(adapter.folder)
     drafting = replace(settings.speculation, drafter=drafter, adapter=folder)
-    usual = USUAL_TURNS if len(modes) > 1 else 1
+    usual = FEWEST_TURNS if len(modes) > 1 else 1
     clip = existing(options.clip, "--clip")
     requests = []
     for mode in modes:

@@ -22,7 +22,8 @@ from evprof.metrics.comparison.differences import SEPARATOR, without_common_end
 from evprof.metrics.configurations.baselines import SessionPools, pooled
 from evprof.metrics.configurations.gathering import Configuration, configurations_of, last_attempts
 from evprof.metrics.configurations.settings_text import run_label
-from evprof.metrics.estimates.estimates import Observation, mean_of, observe
+from evprof.metrics.estimates.estimates import mean_of
+from evprof.metrics.estimates.observations import Observation, observe
 from evprof.metrics.figures.stages import END_TO_END, widest_basis
 from evprof.session.facts import told_facts
 

@@ -34,7 +34,7 @@ from evprof.metrics.claims.models import is_hit
 from evprof.metrics.claims.speculation import counts_of, speeds
 from evprof.metrics.comparison.differences import SEPARATOR
 from evprof.metrics.configurations.gathering import Configuration, sample_key
-from evprof.metrics.estimates.estimates import scene_of
+from evprof.metrics.estimates.observations import scene_of
 from evprof.metrics.estimates.paired import fewer_or_faster
 from evprof.metrics.figures.decoding import output_length
 from evprof.metrics.figures.kv_cache import measured_bytes

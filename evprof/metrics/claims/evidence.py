@@ -16,7 +16,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from evprof.core.run_info import ModelFacts
+from evprof.core.run_info import FEWEST_TURNS, ModelFacts
 from evprof.core.run_log import RunLog
 from evprof.core.units import count_text, number_text, percent_text, times_text
 from evprof.core.vocabulary.figures import WIDEST
@@ -24,7 +24,8 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.statistics import Interval
 from evprof.metrics.configurations.baselines import SessionPools
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import FEWEST_SCENES, FEWEST_TURNS, Read, Verdict
+from evprof.metrics.estimates.estimates import FEWEST_SCENES, Verdict
+from evprof.metrics.estimates.observations import Read
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, is_7b
 

@@ -29,7 +29,8 @@ from evprof.metrics.claims.evidence import (
     quotient,
 )
 from evprof.metrics.configurations.gathering import Configuration
-from evprof.metrics.estimates.estimates import FEWEST_SCENES, scene_of
+from evprof.metrics.estimates.estimates import FEWEST_SCENES
+from evprof.metrics.estimates.observations import scene_of
 from evprof.metrics.estimates.paired import compare, fewer_or_faster, is_mostly_cut_off, mean_of, values_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
 from evprof.metrics.figures.kv_cache import bytes_per_position

@@ -12,7 +12,8 @@ from evprof.core.vocabulary.modes import SPECULATIVE, mode_of
 from evprof.metrics.claims.evidence import FEW_SCENES, Evidence, Measured, compared
 from evprof.metrics.configurations.baselines import RunPool, baseline_over, is_counted, runs_text
 from evprof.metrics.configurations.gathering import Configuration, sample_key
-from evprof.metrics.estimates.estimates import FEWEST_SCENES, Verdict, observe, scene_of, verdict
+from evprof.metrics.estimates.estimates import FEWEST_SCENES, Verdict, verdict
+from evprof.metrics.estimates.observations import observe, scene_of
 from evprof.metrics.estimates.paired import compare, mean_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, input_length
 from evprof.metrics.figures.stages import MODEL_ONLY, WITHOUT_LOAD, total_ms

@@ -16,7 +16,8 @@ from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.scoring import RIGHT, SCORING_RULES
 from evprof.metrics.arithmetic.statistics import McNemar
 from evprof.metrics.configurations.gathering import Configuration, SampleKey
-from evprof.metrics.estimates.estimates import Read, mean_of, observe
+from evprof.metrics.estimates.estimates import mean_of
+from evprof.metrics.estimates.observations import Read, observe
 from evprof.metrics.figures.energy import energy_j
 from evprof.metrics.figures.scores import score
 from evprof.metrics.figures.stages import END_TO_END, Rate, total_ms

@@ -20,7 +20,8 @@ from evprof.metrics.comparison.comparability import comparability
 from evprof.metrics.comparison.figures import stages_of
 from evprof.metrics.configurations.baselines import runs_text
 from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration, on_machines_of_both
-from evprof.metrics.estimates.estimates import Read, Verdict, marked
+from evprof.metrics.estimates.estimates import Verdict, marked
+from evprof.metrics.estimates.observations import Read
 from evprof.metrics.estimates.paired import DECODE, compare, fewer_or_faster
 from evprof.metrics.figures import decoding
 from evprof.metrics.figures.partition import Block, measured_ms, name_of, partition, shape_of

@@ -14,7 +14,8 @@ from evprof.metrics.arithmetic import statistics
 from evprof.metrics.comparison.differences import ratio_of
 from evprof.metrics.comparison.figures import FigureReading, compared_figures
 from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration
-from evprof.metrics.estimates.estimates import ALL_ALIKE, Observation, Verdict, facts_of, marked, mean_of, verdict
+from evprof.metrics.estimates.estimates import ALL_ALIKE, Verdict, marked, mean_of, verdict
+from evprof.metrics.estimates.observations import Observation, facts_of
 from evprof.metrics.figures.energy import slowed_down
 from evprof.metrics.figures.partition import StagePartition, name_of, shape_of
 from evprof.metrics.figures.stages import END_TO_END

@@ -20,7 +20,8 @@ from evprof.metrics.arithmetic.scaling import FEWEST_OF_TWO, FittedLine, fit_lin
 from evprof.metrics.configurations.gathering import configuration_key, is_comparable, last_attempts, sample_key, warm_of
 from evprof.metrics.configurations.settings_text import settings_of
 from evprof.metrics.costs.visual_costs import visual_costs
-from evprof.metrics.estimates.estimates import Read, mean_of, observe, scene_of
+from evprof.metrics.estimates.estimates import mean_of
+from evprof.metrics.estimates.observations import Read, observe, scene_of
 from evprof.metrics.figures.decoding import decode_ms_per_token, frames_shown
 from evprof.metrics.figures.stages import stage_ms
 from evprof.metrics.limits.sizes import DeviceCeiling, ModelSizes, ceiling_of, read_ceilings, read_models, sizes_of

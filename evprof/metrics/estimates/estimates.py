@@ -1,10 +1,11 @@
 """The one rule for differences: a ratio, its 95 % interval or None, and the reason.
 
 - Turns: both sides run once in each turn, in one engine process, on one sample, in an order drawn for that turn. From
-  five turns on, the interval is Student's t over the logarithms of the turns' ratios.
+  five turns on, the interval is Student's t over the logarithms of the turns' ratios. It is wider where neighbouring
+  turns are alike, and where three or more processes ran the turns and differ more than the turns do.
 - Otherwise the unit is the mean of an engine process, on the log scale: Welch's t, from three processes a side on that
   interleave in time.
-- Several samples are paired by sample and clustered by scene: Student's t over scenes, from five scenes on.
+- Several samples are paired by sample and clustered by scene: the jackknife over scenes, from five scenes on.
 - Otherwise there is no interval, and nothing is called faster or slower.
 
 Differences follow the same rule without logarithms. `docs/statistics.md` describes the rule and its coverage.
@@ -15,23 +16,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import PurePath
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from evprof.core.run_log import RunLog
+from evprof.core.run_info import FEWEST_TURNS
 from evprof.core.units import count_text
 from evprof.core.vocabulary.figures import is_clear
 from evprof.metrics.arithmetic.statistics import Interval, Values, holm, student_p, student_quantile
-from evprof.metrics.configurations.baselines import engine_session
-from evprof.metrics.configurations.gathering import machine_of, sample_key
-from evprof.metrics.figures.stages import Rate
+from evprof.metrics.estimates.observations import IMPORTED, Observation
 
-FEWEST_TURNS, FEWEST_PROCESSES, FEWEST_SCENES = 5, 3, 5
+FEWEST_PROCESSES, FEWEST_SCENES = 3, 5
 
 MOST_ORDERED = 0.1
 """Squared correlation of side and order in time up to which the processes of both sides interleave."""
@@ -43,32 +40,6 @@ THESE_SAMPLES = "about these {count} samples only: fewer than 5 scenes"
 UNKNOWN_ORDER = "the file does not record in which order its rows were measured"
 
 _LARGEST_LOG = 700.0
-
-IMPORTED = "imported"
-"""Stands for the engine process of imported runs."""
-
-
-Read = Callable[[RunLog], float | None]
-
-
-class Observation(NamedTuple):
-    """One value of the run with this number: of which `sample` and `scene`, in which engine process on which `machine`,
-    when in seconds, in which `turn`, on which `mode`. `weight` is the divisor of a rate.
-
-    A value that no process and no time decides has no `process` and begins at 0.
-    """
-
-    value: float
-    sample: Hashable = ""
-    scene: Hashable = ""
-    process: str = ""
-    began_s: float = 0.0
-    machine: str = ""
-    turn: Hashable = None
-    run: int = 0
-    mode: str = ""
-    weight: float = 1.0
-
 
 Side = Sequence[Observation]
 
@@ -428,51 +399,3 @@ def _shared(base: Side, other: Side) -> tuple[Side, Side, bool]:
     base, other = ([entry for entry in side if entry.sample in both] for side in (base, other))
     scene_of = {entry.sample: entry.scene for entry in base}
     return base, [entry._replace(scene=scene_of[entry.sample]) for entry in other], True
-
-
-def observe(runs: Iterable[RunLog], read: Read, file: str = "") -> list[Observation]:
-    """The figure of every run that has it. `file` stands for the engine process of runs that do not name theirs."""
-    return [
-        facts_of(run, file)._replace(value=value, weight=(read.over(run) if isinstance(read, Rate) else None) or 1.0)
-        for run in runs
-        if (value := read(run)) is not None
-    ]
-
-
-def facts_of(run: RunLog, file: str = "") -> Observation:
-    """An observation of a run without its value. All imported runs count as one process."""
-    info, is_imported = run.info, run.info.imported is not None
-    return Observation(
-        math.nan,
-        question_of(run),
-        scene_of(run),
-        IMPORTED if is_imported else engine_session(info) or file,
-        0.0 if is_imported else _began_s(run),
-        machine_of(info),
-        None if info.turn is None else (info.turn.series, info.turn.number),
-        run.run_id,
-        info.mode,
-    )
-
-
-def question_of(run: RunLog) -> Hashable:
-    """What distinguishes samples: name and prompt, and without a name the recording."""
-    return sample_key(run) if run.info.sample.name else (scene_of(run), sample_key(run))
-
-
-def scene_of(run: RunLog) -> Hashable:
-    """The recording of a run; pictures of one folder are one recording."""
-    sample = run.info.sample
-    path = sample.events_path or sample.video_path
-    if path and run.info.imported is None:
-        return str(PurePath(path).parent) if "*" in PurePath(path).name else path
-    return sample.name or sample_key(run)
-
-
-def _began_s(run: RunLog) -> float:
-    if run.info.start_ns is not None:
-        return run.info.start_ns / 1e9
-    try:
-        return datetime.fromisoformat(run.info.started_at).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return 0.0

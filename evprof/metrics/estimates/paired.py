@@ -11,7 +11,8 @@ from evprof.core.records import COVERS
 from evprof.core.run_log import RunLog
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates import estimates
-from evprof.metrics.estimates.estimates import Read, Verdict, observe, verdict
+from evprof.metrics.estimates.estimates import Verdict, verdict
+from evprof.metrics.estimates.observations import Read, observe
 from evprof.metrics.figures.decoding import decode_ms, decode_steps, output_length
 from evprof.metrics.figures.partition import Block, measured_ms, partition, shape_of
 from evprof.metrics.figures.stages import Rate

@@ -15,7 +15,8 @@ from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.arithmetic.energy_curve import Interval
 from evprof.metrics.configurations.baselines import baseline_of, draft_alone, is_counted, repeats_of
-from evprof.metrics.estimates.estimates import Verdict, observe, verdict
+from evprof.metrics.estimates.estimates import Verdict, verdict
+from evprof.metrics.estimates.observations import observe
 from evprof.metrics.figures.decoding import answer_length
 from evprof.metrics.figures.stages import (
     END_TO_END,

@@ -12,7 +12,8 @@ from evprof.core.vocabulary.modes import mode_of
 from evprof.metrics.configurations.baselines import Baseline, baseline_over, repeats_of
 from evprof.metrics.configurations.gathering import Configuration, sample_key
 from evprof.metrics.estimates import estimates
-from evprof.metrics.estimates.estimates import Read, Verdict, observe, verdict
+from evprof.metrics.estimates.estimates import Verdict, verdict
+from evprof.metrics.estimates.observations import Read, observe
 from evprof.metrics.estimates.paired import mean_of
 from evprof.metrics.figures.decoding import answer_length, decode_ms_per_token, decode_steps, output_length
 from evprof.metrics.figures.partition import measured_ms, shape_of

@@ -12,7 +12,8 @@ from evprof.core.units import ms_from_ns
 from evprof.core.vocabulary.modes import SPECULATIVE
 from evprof.metrics.arithmetic.statistics import FEWEST
 from evprof.metrics.configurations.baselines import baseline_of, is_counted
-from evprof.metrics.estimates.estimates import Verdict, observe, verdict
+from evprof.metrics.estimates.estimates import Verdict, verdict
+from evprof.metrics.estimates.observations import observe
 from evprof.metrics.figures.decoding import decode_ms_per_token
 from evprof.metrics.speculation.break_even import FEWEST_ROUNDS, split_decode
 from evprof.metrics.speculation.outcome import draft_depth

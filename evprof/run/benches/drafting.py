@@ -15,7 +15,8 @@ from evprof.core.vocabulary.modes import KV_ADAPTED, PARALLEL_PREFILL, SPECULATI
 from evprof.core.vocabulary.speculation import SpeculationSettings
 from evprof.core.vocabulary.switches import Switches
 from evprof.loaders.adapters import AdapterInfo
-from evprof.metrics.estimates.estimates import observe, question_of, scene_of, verdict
+from evprof.metrics.estimates.estimates import verdict
+from evprof.metrics.estimates.observations import observe, question_of, scene_of
 from evprof.metrics.figures.decoding import matching_ids
 from evprof.metrics.figures.stages import stage_ms, wall_ms
 from evprof.metrics.speculation.outcome import acceptance_of_all

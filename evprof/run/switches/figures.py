@@ -13,7 +13,8 @@ from typing import Any
 
 from evprof.core.run_log import RunLog
 from evprof.metrics.comparison.differences import TOKEN_MATCH_DEFINITION
-from evprof.metrics.estimates.estimates import Read, Verdict, marked, observe, verdict
+from evprof.metrics.estimates.estimates import Verdict, marked, verdict
+from evprof.metrics.estimates.observations import Read, observe
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import WITHOUT_LOAD, stage_total_ms, total_ms
 from evprof.run.switches.variants import Expectation, Variant, VariantChange

@@ -19,7 +19,7 @@ from evprof.metrics.comparison.differences import Difference, part_reader
 from evprof.metrics.comparison.rows import TOTAL, comparison_rows
 from evprof.metrics.configurations.gathering import BOTH_MODELS, Configuration, without_reference
 from evprof.metrics.configurations.settings_text import settings_of
-from evprof.metrics.estimates.estimates import Read
+from evprof.metrics.estimates.observations import Read
 from evprof.metrics.estimates.paired import (
     DECODE,
     Generation,

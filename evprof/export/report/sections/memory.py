@@ -19,7 +19,7 @@ from evprof.metrics.arithmetic.statistics import summarize
 from evprof.metrics.comparison.comparability import meters
 from evprof.metrics.comparison.figures import remembered_bytes
 from evprof.metrics.configurations.gathering import Configuration, without_reference
-from evprof.metrics.estimates.estimates import Read
+from evprof.metrics.estimates.observations import Read
 from evprof.metrics.estimates.paired import values_of
 from evprof.metrics.figures.energy import (
     computing_devices,

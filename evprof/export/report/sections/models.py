@@ -15,7 +15,7 @@ from evprof.export.report.parts import Badge, Block, Cell, Paragraph, PlotSeries
 from evprof.metrics.arithmetic.scaling import fit_line
 from evprof.metrics.arithmetic.statistics import Summary, summarize
 from evprof.metrics.costs.sweeps import Sweep, sweeps_of
-from evprof.metrics.estimates.estimates import Read
+from evprof.metrics.estimates.observations import Read
 from evprof.metrics.figures.decoding import decode_ms_per_token, frames_shown, input_length, visual_tokens
 from evprof.metrics.figures.kv_cache import measured_bytes
 from evprof.metrics.figures.stages import stage_ms
