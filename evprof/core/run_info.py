@@ -68,7 +68,7 @@ class ModelFacts(Plain):
     `attention`, `cache`, `step` and `vision_pass` (of the vision tower, "eager" or "graphs") are what the run really
     took. `content` names what its files hold (None: older sessions and random weights do not say). `layers`,
     `kv_heads`, `head_dim`, `kv_element_bytes` come from the configuration: the KV formula needs them. `text` and
-    `vision` (of one frame) are all its sizes; older sessions and imported files do not tell them.
+    `vision` (of one frame) are all its sizes; older sessions and imported files do not have them.
     """
 
     name: str

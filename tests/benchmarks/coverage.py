@@ -119,7 +119,7 @@ def unequal(chance: np.random.Generator, runs: Runs) -> Values:
 
 
 def turbo(chance: np.random.Generator, runs: Runs) -> Values:
-    """A pace of 1 or 1.2 that is drawn anew whenever side or process changes."""
+    """A pace of 1 or 1.2 that changes at random with the side or the process."""
     drawn, owners = chance.integers(0, 2, runs.shape), 2 * runs.processes + runs.sides
     for place in range(1, runs.shape[1]):
         is_same = owners[:, place] == owners[:, place - 1]

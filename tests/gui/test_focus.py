@@ -1,4 +1,4 @@
-"""Whoever goes through the window with Tab sees where the keyboard is, in both themes."""
+"""Each Tab stop of the window shows that it has the keyboard, in both themes."""
 
 from __future__ import annotations
 

@@ -139,12 +139,12 @@ def test_looking_never_happens_on_the_windows_thread(
 
     monkeypatch.setattr("ui.window.opening.look_at", slow)
     window.open_paths([files["events"]])
-    wait_until(lambda: window.doing.text)
-    assert window.doing.text == "Opening events.npy"
+    wait_until(lambda: window.activity.text)
+    assert window.activity.text == "Opening events.npy"
     assert window.opener.is_busy
     gate.set()
     wait_until(lambda: not window.opener.is_busy)
-    assert not window.doing.text
+    assert not window.activity.text
     assert {thread.name for thread in asked} == {"evprof-opening"}
 
 

@@ -60,7 +60,7 @@ class RunList(QWidget):
         self._entries = RunEntries()
         self._shown: dict[object, Slot] = {}
         self._opened: set[FoldKey] = set()
-        self._doing = ""
+        self._activity = ""
         self._picked: object = None
         self.list = LineList(themes)
         self.list.setAccessibleName("Runs in this session")
@@ -102,11 +102,11 @@ class RunList(QWidget):
         self.filter.setVisible(bool(wanted) or self.filter.hasFocus() or outer >= MANY_LINES)
         self.list.setVisible(bool(slots))
         self._empty.setVisible(not slots)
-        self._empty.say(*(_NO_MATCH if runs else (f"{self._doing} …", "") if self._doing else _NO_RUNS))
+        self._empty.say(*(_NO_MATCH if runs else (f"{self._activity} …", "") if self._activity else _NO_RUNS))
 
-    def wait(self, doing: str) -> None:
+    def wait(self, activity: str) -> None:
         """Says what goes on in place of an empty list; "" for nothing."""
-        self._doing = doing
+        self._activity = activity
         self.refresh()
 
     def look_for(self) -> None:

@@ -86,7 +86,7 @@ class Toolbar(QFrame):
         self.form.settings = self._recent.settings
         self._trace_folder = trace_folder
         self._is_busy = self._is_held = False
-        self._doing, self._is_blocked = "", False
+        self._activity, self._is_blocked = "", False
         self._make_inputs()
         self._make_models()
         self._make_prompt()
@@ -217,15 +217,15 @@ class Toolbar(QFrame):
         self._is_held = is_held
         self._show_state()
 
-    def set_doing(self, doing: str, is_blocked: bool) -> None:
+    def set_activity(self, activity: str, is_blocked: bool) -> None:
         """Says what a run would wait for, "" for nothing; `is_blocked`: nothing can be run meanwhile."""
-        self._doing, self._is_blocked = doing, is_blocked
+        self._activity, self._is_blocked = activity, is_blocked
         self._show_state()
 
     @property
     def problem(self) -> str:
         """Why nothing can run now, in a sentence; empty when it can."""
-        return f"{self._doing} …" if self._is_blocked else self.form.problem
+        return f"{self._activity} …" if self._is_blocked else self.form.problem
 
     def set_environment(self, environment: dict[str, Any]) -> None:
         """What the engine says of its machine: some settings make no sense on some."""
@@ -310,9 +310,9 @@ class Toolbar(QFrame):
         form, problem = self.form, self.problem
         self.mode.show_form(form)
         self.run_button.setEnabled(not problem)
-        waits = self._is_busy or self._is_held or bool(self._doing and not self._is_blocked)
+        waits = self._is_busy or self._is_held or bool(self._activity and not self._is_blocked)
         self.run_button.setText("Queue" if waits else "Run")
-        first = f"{self._doing}. " if self._doing else "When the current run has ended: " if waits else ""
+        first = f"{self._activity}. " if self._activity else "When the current run has ended: " if waits else ""
         self.run_button.setToolTip(problem or f"{first}{mode_name(form.mode)} (Ctrl+R)")
         self.stop_button.setEnabled(self._is_busy)
         self.settings.show_form(form)

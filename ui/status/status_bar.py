@@ -50,7 +50,7 @@ class StatusBar(QFrame):
         super().__init__()
         self._selection = selection
         self._state = "gone"
-        self._device = self._run = self._work = self._doing = ""
+        self._device = self._run = self._work = self._activity = ""
         self.environment: dict[str, Any] = {}
         self._loading: tuple[str, int, int] | None = None
         self._work_share: float | None = None
@@ -91,9 +91,9 @@ class StatusBar(QFrame):
             self._work, self._work_share = text, share
             self._show()
 
-    def show_doing(self, text: str) -> None:
+    def show_activity(self, text: str) -> None:
         """Shows what the window waits for; "" for nothing."""
-        self._doing = text
+        self._activity = text
         self._show()
 
     def show_waiting(self, count: int) -> None:
@@ -141,7 +141,7 @@ class StatusBar(QFrame):
 
     def _show(self, *_: object) -> None:
         state, role = _STATES.get(self._state, (self._state, "dim"))
-        parts = [f"{state} · {self._device}" if self._device else state, self._run, self._work, self._doing]
+        parts = [f"{state} · {self._device}" if self._device else state, self._run, self._work, self._activity]
         share = self._work_share
         if self._loading is not None:
             model, done, total = self._loading

@@ -56,7 +56,7 @@ class EmptyTimeline(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._words, self._doing = _NONE_YET, ""
+        self._words, self._activity = _NONE_YET, ""
         self.state = EmptyState(*_NONE_YET)
         self.button = in_role(QPushButton("Run"), "primary")
         self.button.clicked.connect(self.run_requested)
@@ -66,13 +66,13 @@ class EmptyTimeline(QWidget):
     def tell(self, *, has_runs: bool) -> None:
         """`has_runs`: the session has runs, of which none is chosen."""
         self._words = _NONE_CHOSEN if has_runs else _NONE_YET
-        self.wait(self._doing)
+        self.wait(self._activity)
 
-    def wait(self, doing: str) -> None:
+    def wait(self, activity: str) -> None:
         """Says what goes on in place of what is missing; "" for nothing."""
-        self._doing = doing
-        self.state.say(*((f"{doing} …", "") if doing else self._words))
-        self.button.setVisible(not doing)
+        self._activity = activity
+        self.state.say(*((f"{activity} …", "") if activity else self._words))
+        self.button.setVisible(not activity)
 
     def offer(self, name: str) -> None:
         shown = elided_text(self.button.fontMetrics(), name, Qt.TextElideMode.ElideMiddle, _NAME_PX)

@@ -126,7 +126,7 @@ def _begin(window: MainWindow, paths: Sequence[str], engine_argv: Sequence[str],
     window.session.in_background(crashed_windows, partial(_tell_crashes, window))
     window.open_paths(paths)
     if demo:
-        window.doing.begin(_DEMO)
+        window.activity.begin(_DEMO)
         _run_demo_soon(window)
 
 
@@ -145,7 +145,7 @@ def _run_demo_soon(window: MainWindow, deadline: QDeadlineTimer | None = None) -
     """Runs the demo once the sample's pictures stand: the players rest while a run is measured."""
     deadline = deadline or QDeadlineTimer(DEMO_PATIENCE_MS)
     if window.is_at_rest or deadline.hasExpired():
-        window.doing.end(_DEMO)
+        window.activity.end(_DEMO)
         window.requests.run_demo()
     else:
         QTimer.singleShot(20, window, lambda: _run_demo_soon(window, deadline))

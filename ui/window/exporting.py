@@ -22,7 +22,7 @@ from ui.state.run_controller import RunController
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
 from ui.widgets.text_dialogs import ProblemsDialog
-from ui.window.doing import Doing
+from ui.window.activity import Activity
 
 _REPORTS = "Web page (*.html);;Markdown (*.md)"
 _MOST_TOLD = 2
@@ -107,10 +107,10 @@ class Results(QObject):
 
     _progressed = Signal(str, str)
 
-    def __init__(self, session: WindowSession, window: QWidget, messages: MessageBar, doing: Doing) -> None:
+    def __init__(self, session: WindowSession, window: QWidget, messages: MessageBar, activity: Activity) -> None:
         super().__init__(window)
-        self._doing = doing
-        self._progressed.connect(doing.update)
+        self._activity = activity
+        self._progressed.connect(activity.update)
         self._session = session
         self._window = window
         self._messages = messages
@@ -135,26 +135,26 @@ class Results(QObject):
         if refusal := self._session.refusal_to_leave():
             self._post(refusal, "warn")
             return
-        doing = f"Importing {_names(paths)}"
-        if self._doing.has(doing):
+        activity = f"Importing {_names(paths)}"
+        if self._activity.has(activity):
             self._post(f"{_names(paths)} is being imported already.", "warn")
             return
 
         def note(_: Path, done: int, rows: int) -> None:
-            self._progressed.emit(doing, f"{doing}: {done:,} of {rows:,} rows")
+            self._progressed.emit(activity, f"{activity}: {done:,} of {rows:,} rows")
 
-        self._begin(doing, lambda: _imported(paths, _place(paths), note), self._opened, blocks=True)
+        self._begin(activity, lambda: _imported(paths, _place(paths), note), self._opened, blocks=True)
 
     def _begin(
-        self, doing: str, work: Callable[[], object], then: Callable[[Any], None], *, blocks: bool = False
+        self, activity: str, work: Callable[[], object], then: Callable[[Any], None], *, blocks: bool = False
     ) -> None:
         """Works in the background and says so until it is over."""
 
         def over(tell: Callable[[Any], object], told: Any) -> None:
-            self._doing.end(doing)
+            self._activity.end(activity)
             tell(told)
 
-        self._doing.begin(doing, blocks=blocks)
+        self._activity.begin(activity, blocks=blocks)
         self._session.in_background(work, partial(over, then), partial(over, self._post))
 
     def _opened(self, found: _Imported) -> None:

@@ -55,8 +55,8 @@ from ui.widgets.drawn import FocusRing
 from ui.widgets.following import FollowingPanel
 from ui.widgets.message_bar import UNDO, MessageBar
 from ui.window.actions import WindowActions
+from ui.window.activity import Activity
 from ui.window.body import Body, WindowMemory
-from ui.window.doing import Doing
 from ui.window.exporting import Exporting, Results
 from ui.window.opening import Opener
 from ui.window.pair_views import Clips, PairViews
@@ -156,12 +156,14 @@ class MainWindow(WindowParts):
 
     def _make_parts(self) -> None:
         post = self.messages.post
-        self.doing = Doing(self.controller)
-        self.results = Results(self.session, self, self.messages, self.doing)
+        self.activity = Activity(self.controller)
+        self.results = Results(self.session, self, self.messages, self.activity)
         self.exporting = Exporting(self.session, self.controller, self, post)
         self.help = HelpPages(post, self)
         self.trace_pages = TracePages(self, self.controller, self.selection, self.holder)
-        self.opener = Opener(self.session, self.toolbar, self.samples, self.results, self.messages, doing=self.doing)
+        self.opener = Opener(
+            self.session, self.toolbar, self.samples, self.results, self.messages, activity=self.activity
+        )
         self.opener.listed.connect(self.sample_opened)
         self.opener.trace_opened.connect(self.trace_pages.show_trace)
         self.drops = FileDrops(self, self.holder, self.open_paths)
@@ -284,7 +286,7 @@ class MainWindow(WindowParts):
         self.session.saved.connect(self._note_saved)
         self.session.failed.connect(self.messages.post)
         self.session.reading.connect(self._note_reading)
-        self.doing.changed.connect(self._show_doing)
+        self.activity.changed.connect(self._show_activity)
         self.pair.failed.connect(self.messages.post)
         self.speculation.clinic_asked.connect(self.dialogs.show_clinic)
         self.speculation.baseline_asked.connect(self.runs.offer_baseline)
@@ -314,15 +316,15 @@ class MainWindow(WindowParts):
         self.controller.held_changed.connect(toolbar.set_held)
 
     def _note_reading(self, name: str, begins: bool) -> None:
-        (self.doing.begin if begins else self.doing.end)(f"Opening {name}")
+        (self.activity.begin if begins else self.activity.end)(f"Opening {name}")
 
     def _show_work(self, text: str, share: float | None) -> None:
         self.status.show_work(text, share)
-        self.doing.set_work(text)
+        self.activity.set_work(text)
 
-    def _show_doing(self, text: str, is_blocked: bool) -> None:
-        self.toolbar.set_doing(text, is_blocked)
-        for show in (self.timeline.empty.wait, self.runs.wait, self.status.show_doing):
+    def _show_activity(self, text: str, is_blocked: bool) -> None:
+        self.toolbar.set_activity(text, is_blocked)
+        for show in (self.timeline.empty.wait, self.runs.wait, self.status.show_activity):
             show(text)
 
     # Views.

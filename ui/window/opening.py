@@ -19,7 +19,7 @@ from ui.settings.toolbar import Toolbar
 from ui.state.newest_errand import NewestErrand
 from ui.state.window_session import WindowSession
 from ui.widgets.message_bar import MessageBar
-from ui.window.doing import Doing
+from ui.window.activity import Activity
 from ui.window.exporting import Results
 
 _SLOW_MS = 400
@@ -45,7 +45,7 @@ class Opener(QObject):
         results: Results,
         messages: MessageBar,
         *,
-        doing: Doing,
+        activity: Activity,
     ) -> None:
         super().__init__(toolbar)
         self._session = session
@@ -53,7 +53,7 @@ class Opener(QObject):
         self._samples = samples
         self._results = results
         self._messages = messages
-        self._doing = doing
+        self._activity = activity
         self._said = ""
         self._wanted: deque[tuple[str, ...]] = deque()
         self._looking = NewestErrand("evprof-opening", self)
@@ -107,10 +107,10 @@ class Opener(QObject):
         self._looking.wait()
 
     def _say(self, sentence: str) -> None:
-        self._doing.end(self._said)
+        self._activity.end(self._said)
         self._said = sentence
         if sentence:
-            self._doing.begin(sentence)
+            self._activity.begin(sentence)
 
     def _carry_out(self, opening: Opening, *, waits: bool) -> None:
         for sentence, kind in opening.problems:

@@ -41,7 +41,7 @@ def test_opening_a_session_says_so_everywhere(window: MainWindow, session_file, 
 
 def test_a_file_that_cannot_be_opened_leaves_nothing_waiting(window: MainWindow, tmp_path, wait_until) -> None:
     window.session.open(tmp_path / "gone.evprof")
-    wait_until(lambda: window.messages.shown is not None and not window.doing.text)
+    wait_until(lambda: window.messages.shown is not None and not window.activity.text)
     assert window.timeline.empty.state.words[0] == "Nothing has been measured yet"
 
 
@@ -61,7 +61,7 @@ def test_a_run_says_that_the_engine_starts_first(window: MainWindow) -> None:
     assert said(window)[0] == f"Loading the models, then Side by side · {name} …"
     recording.post(RunStarted(1, RunInfo(1, 1, 0, "draft", "side-by-side", sample=window.toolbar.sample)))
     window.controller.pull()
-    assert not window.doing.text
+    assert not window.activity.text
     window.controller._host = None
 
 
@@ -92,5 +92,5 @@ def test_a_file_that_is_being_imported_is_not_imported_again(
     window.results.take([path])
     assert window.messages.shown.sentence == "results.json is being imported already."
     may_go_on.set()
-    wait_until(lambda: not window.doing.text)
+    wait_until(lambda: not window.activity.text)
     assert len(calls) == 1

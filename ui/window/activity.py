@@ -10,11 +10,11 @@ from ui.run_facts.run_text import request_title
 from ui.state.run_controller import RunController
 
 
-class Doing(QObject):
-    """What began last of what goes on, else the start of the engine that a run waits for.
+class Activity(QObject):
+    """The activity that began last, else the start of the engine that a run waits for.
 
     Signals:
-        changed(str, bool): the sentence, "" for none, and whether it takes the session away that runs would go into.
+        changed(str, bool): the sentence, "" for none, and whether it blocks the next run.
     """
 
     changed = Signal(str, bool)
@@ -31,13 +31,13 @@ class Doing(QObject):
         controller.busy_changed.connect(self._refresh)
 
     def begin(self, what: str, *, blocks: bool = True) -> None:
-        """Something goes on; where it `blocks`, nothing can be run meanwhile."""
+        """Begins an activity. While one that `blocks` lasts, no run can begin."""
         self._going_on[what] = what
         self._blocking |= {what} if blocks else set()
         self._refresh()
 
     def update(self, what: str, progress: str) -> None:
-        """Says how far it is with something that goes on."""
+        """Replaces the sentence of an activity by its progress."""
         if what in self._going_on:
             self._going_on[what] = progress
             self._refresh()
@@ -50,7 +50,7 @@ class Doing(QObject):
         return what in self._going_on
 
     def set_work(self, text: str) -> None:
-        """Long work has the machine for itself; "" for none."""
+        """Long work that uses the machine alone; "" for none."""
         self._work = text
         self._refresh()
 
