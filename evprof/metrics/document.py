@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from evprof.core.plain import SCHEMA_VERSION
 from evprof.core.records import DRAFT, STAGES, TARGET, AlternativesRecord, BatchRow, TensorRecord
 from evprof.core.rows.spans import Span
-from evprof.core.rows.streamed_list import StreamedList
 from evprof.core.run_info import ModelFacts, RunInfo, SetupFacts
 from evprof.core.run_log import RunLog
 from evprof.core.vocabulary.modes import mode_of
@@ -51,6 +50,21 @@ SETTINGS_KEYS = (
     "event_frames",
 )
 """Settings of every run, in the order of documents and tables; others are told where they count."""
+
+
+class StreamedList(list[Any]):
+    """Looks like a list of `count` entries to `json.dump`, which reads it once; each is made when its turn comes."""
+
+    def __init__(self, count: int, entries: Callable[[], Iterable[Any]]) -> None:
+        super().__init__()
+        self._count = count
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._entries())
 
 
 def session_document(

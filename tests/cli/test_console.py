@@ -9,10 +9,12 @@ import os
 import struct
 import sys
 import termios
+from collections.abc import Iterator
 
 import pytest
 
 from evprof.cli.terminal.console import Console
+from evprof.metrics.document import StreamedList
 
 KERNELS = [
     ("name", "calls", "total", "mean", "occupancy"),
@@ -63,6 +65,18 @@ def test_a_document_has_no_character_that_a_terminal_obeys() -> None:
     assert json.loads(stream.getvalue()) == document
     assert not set("\x9b\u202e\u200b\U000e0001") & set(stream.getvalue())
     assert "é" in stream.getvalue()
+
+
+def test_a_long_document_is_written_while_it_is_made() -> None:
+    stream = io.StringIO()
+
+    def entries() -> Iterator[str]:
+        yield "first"
+        assert "first" in stream.getvalue()
+        yield "second"
+
+    Console(stream, is_json=True).document({"runs": StreamedList(2, entries)})
+    assert json.loads(stream.getvalue()) == {"runs": ["first", "second"]}
 
 
 def test_facts_are_lines_of_name_and_value() -> None:

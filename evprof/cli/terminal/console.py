@@ -142,7 +142,10 @@ class Console:
             self.wrapped(sentence, "  ", "    ")
 
     def document(self, document: Mapping[str, Any]) -> None:
-        self.output.write(escaped(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)) + "\n")
+        # In pieces: the runs of a large session are made while they are written.
+        for piece in json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False).iterencode(document):
+            self.output.write(escaped(piece))
+        self.output.write("\n")
         self.output.flush()
 
     def note(self, text: str) -> None:
