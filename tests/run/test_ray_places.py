@@ -235,17 +235,24 @@ def test_places_of_a_dead_machine_are_given_up_and_without_any_the_suite_ends(mo
 
 
 def test_what_a_killed_program_left_is_swept(tmp_path):
-    for name in ("evprof-ray-killed", "evprof-ray-begun", "other"):
+    for name in ("evprof-ray-killed", "evprof-ray-begun", "evprof-ray-alive", "other"):
         (tmp_path / name).mkdir()
     for name in ("evprof-ray-killed", "other"):
         (tmp_path / name / "lock").touch()
-    orphan = subprocess.Popen([sys.executable, "-c", "input()", str(tmp_path / "evprof-ray-killed" / "r")], stdin=-1)
-    (tmp_path / "evprof-ray-alive").mkdir()
-    with HeldFile(tmp_path / "evprof-ray-alive" / "lock"):
+    log = tmp_path / "evprof-ray-killed" / "agent.log"
+    waits = f"open({str(log)!r}, 'w'); print(flush=True); input()"
+    agent, reader = (
+        subprocess.Popen([name, "-c", f"f = {waits}"], executable=sys.executable, stdin=-1, stdout=-1)
+        for name in ("ray::Agent", "less")
+    )
+    with agent, reader, HeldFile(tmp_path / "evprof-ray-alive" / "lock"):
+        for process in (agent, reader):
+            process.stdout.readline()
         ray_cluster._sweep(tmp_path)
         assert sorted(os.listdir(tmp_path)) == ["evprof-ray-alive", "evprof-ray-begun", "other"]
-    assert orphan.wait(10) == -signal.SIGKILL
-    orphan.stdin.close()
+        assert agent.wait(10) == -signal.SIGKILL
+        assert reader.poll() is None
+        reader.kill()
 
 
 def test_nothing_listens_beyond_the_loopback_address(cluster):

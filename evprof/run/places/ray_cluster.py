@@ -261,9 +261,18 @@ def _sweep(parent: Path) -> None:
             if not is_ours or not (folder / _LOCK).exists() or is_held(folder / _LOCK):
                 continue
             for process in psutil.process_iter(["cmdline"]):
-                if any(str(folder) in word for word in process.info["cmdline"] or ()):
-                    process.kill()
+                with contextlib.suppress(psutil.Error):
+                    if _is_rays(process, str(folder)):
+                        process.kill()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_rays(process: psutil.Process, folder: str) -> bool:
+    """Whether a process is Ray's and works in this folder: an agent has only its logs open there."""
+    words = process.info["cmdline"] or [""]
+    if not Path(words[0]).name.startswith(("ray", "gcs_server")):
+        return False
+    return any(folder in word for word in words) or any(log.path.startswith(folder) for log in process.open_files())
 
 
 @contextlib.contextmanager
