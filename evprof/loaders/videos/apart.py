@@ -184,9 +184,7 @@ class ApartVideo(VideoSource):
         except _GoneError as gone:
             self._helper.end()
             self._helper = None
-            damage = "the video is damaged or was made to do that, so copy or export it again"
-            cause = "this is a fault of evprof, not of the video" if gone.is_ours else damage
-            self._over = f"{self.path}: the program that decodes it {gone}; {cause}."
+            self._over = f"{self.path}: the program that decodes it {gone}."
             _crashes[Path(self.path).absolute()] = self._over
             raise UserError(self._over) from None
         self._bytes_read = answer["bytes_read"]
@@ -198,11 +196,10 @@ class ApartVideo(VideoSource):
 
 
 class _GoneError(Exception):
-    """How a helper ended, as the end of a sentence. `is_ours`: by an exception of our own code."""
+    """How a helper ended, and whose fault it is, as the end of a sentence."""
 
-    def __init__(self, ending: str, *, is_ours: bool = False) -> None:
-        super().__init__(ending)
-        self.is_ours = is_ours
+
+_FAULT_OF_VIDEO = "the video is damaged or was made to do that, so copy or export it again"
 
 
 class _Helper:
@@ -256,13 +253,13 @@ class _Helper:
         self.process.kill()
         code = self.process.wait()
         if self._is_late:
-            return _GoneError(f"took longer than {seconds:.0f} s")
+            return _GoneError(f"took longer than {seconds:.0f} s; {_FAULT_OF_VIDEO}")
         if code == -getattr(signal, "SIGXCPU", 0):
-            return _GoneError("took too much processor time")
+            return _GoneError(f"took too much processor time; {_FAULT_OF_VIDEO}")
         if code < 0:
             with contextlib.suppress(ValueError):
-                return _GoneError(f"crashed ({signal.Signals(-code).name})")
-        return _GoneError(f"ended with code {code}", is_ours=True)
+                return _GoneError(f"crashed ({signal.Signals(-code).name}); {_FAULT_OF_VIDEO}")
+        return _GoneError(f"ended with code {code}; this is a fault of evprof, not of the video")
 
 
 def _picture(source: IO[bytes], shape: Sequence[int]) -> Picture:

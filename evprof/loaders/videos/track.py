@@ -103,22 +103,19 @@ class VideoTrack:
         with opened_file(self._file) as opened:
             head = opened.read(8)
             kinds = self.container.format.name
-            walk = _mp4_end if "mp4" in kinds else _matroska_end if "matroska" in kinds else None
-            self.is_cut = walk is not None and walk(opened, size) > size
+            boxes = list(_boxes(opened, size)) if "mp4" in kinds else []
+            ends = [end for _, end in boxes] + ([_matroska_end(opened, size)] if "matroska" in kinds else [])
+        self.is_cut = max(ends, default=0) > size
+        is_fragmented = any(kind == b"moof" for kind, _ in boxes)
         if head.startswith(b"RIFF"):
             stated = max(stated, int.from_bytes(head[4:], "little"))
-        if stated > size and not (self.is_cut and _is_fragmented(self._file)):
+        if stated > size and not (self.is_cut and is_fragmented):
             raise UserError(
                 f"{self.name}: the video is cut short: it states {stated:,} bytes and has {size:,}; copy it again."
             )
         # Matroska writes its duration when it is closed. An audio track can be longer than the video track.
         container = self.container
-        if (
-            "matroska" in container.format.name
-            and len(container.streams) == 1
-            and table.is_timed
-            and container.duration
-        ):
+        if "matroska" in kinds and len(container.streams) == 1 and table.is_timed and container.duration:
             start_us = max(0, round(int(table.pts[0]) * table.time_base * 1_000_000))
             missing_us = container.duration - table.duration_us - start_us
             if missing_us > max(container.duration // 20, 250_000):
@@ -218,16 +215,6 @@ def _boxes(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int]]:
             return
         at += length
         yield head[4:8], at
-
-
-def _mp4_end(file: BinaryIO, size: int) -> int:
-    return max((end for _, end in _boxes(file, size)), default=0)
-
-
-def _is_fragmented(path: Path) -> bool:
-    """Whether an MP4 is a series of fragments, each of which can be read without those behind it."""
-    with opened_file(path) as file:
-        return any(kind == b"moof" for kind, _ in _boxes(file, path.stat().st_size))
 
 
 _SEGMENT, _CLUSTER = 0x18538067, 0x1F43B675

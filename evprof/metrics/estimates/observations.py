@@ -16,7 +16,6 @@ from evprof.metrics.figures.stages import Rate
 IMPORTED = "imported"
 """Stands for the engine process of imported runs."""
 
-
 Read = Callable[[RunLog], float | None]
 
 
