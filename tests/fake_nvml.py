@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +26,7 @@ from evprof.core.records import (
 from evprof.core.run_info import FINISHED, ModelFacts, RunInfo, SetupFacts
 from evprof.run.meters.samplers import Meter, NvmlMeter, PowerSampler, SampleGrid
 from evprof.run.session_writer import SessionWriter
+from told import TINY_MODEL
 
 MS = 1_000_000
 STEP_MS = 100
@@ -124,10 +125,7 @@ class FakeNvml:
 
 
 def facts_on(device: str) -> ModelFacts:
-    return ModelFacts(
-        "a-model", "video_llava", "video_llava", 7_000_000_000, 14_000_000_000, "bfloat16", device, None, 32, 32, 128,
-        2, 4096, "sdpa", "static", "USER: {prompt} ASSISTANT:",
-    )  # fmt: skip
+    return replace(TINY_MODEL, device=device, dtype="bfloat16", kv_element_bytes=2, cache="static")
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunWarned, apply_to_info
 from evprof.core.run_info import KvFacts, LengthFacts, MemoryFacts, ModelFacts, RunInfo, SetupFacts
-from told import told
+from told import TINY_MODEL, told
 
 
 def model(name: str = "m") -> ModelFacts:
-    return ModelFacts(
-        name, "llava", "llava", 10, 20, "float32", "cpu", None, 2, 4, 8, 4, 2048, "sdpa", "dynamic", "{p}"
-    )
+    return replace(TINY_MODEL, name=name)
 
 
 def full() -> RunInfo:

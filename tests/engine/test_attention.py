@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,8 +16,8 @@ from transformers import LlamaConfig
 from engines.decoder.attention import CUDNN, choosing_kernel
 from engines.decoder.kv_cache import DYNAMIC, STATIC, KvCache, bytes_per_position, weigh
 from engines.decoder.quantized_kv import FP8, HQQ4, HQQ8, floats_of, make_cache
-from evprof.core.run_info import ModelFacts
 from evprof.metrics.limits.memory_need import GROUP, RESIDUAL, cached_bytes
+from told import TINY_MODEL
 
 QUERIES, KEYS = torch.zeros(1, 4, 5, 16), torch.zeros(1, 2, 9, 16)
 
@@ -209,9 +210,7 @@ def test_hqq_packs_by_formula() -> None:
 
 
 def test_bytes_per_position_by_configuration() -> None:
-    facts = ModelFacts(
-        "m", "llava", "llava", 1, 1, "bfloat16", "cpu", None, 32, 8, 128, 2, 4096, "sdpa", "dynamic", "p"
-    )
+    facts = replace(TINY_MODEL, layers=32, kv_heads=8, head_dim=128, kv_element_bytes=2)
     assert bytes_per_position(facts) == 2 * 32 * 8 * 128 * 2
     assert bytes_per_position(facts, FP8) == 2 * 32 * 8 * 128
     # A byte or half of one, and for 64 of them a scale and a zero point of two bytes each.

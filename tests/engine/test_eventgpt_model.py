@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from evprof.core.run_info import ModelFacts
 from evprof.core.sample import Sample
 from evprof.core.vocabulary.generation import GenerationSettings
 from small_models import small_text, small_vision
+from told import TINY_MODEL
 
 EDGE, PATCH, WIDTH, HIDDEN = 28, 14, 32, 48
 HEADS = 4
@@ -51,9 +53,7 @@ def network(*, has_adaptor: bool = True) -> EventGptModel:
 
 
 def facts(limit: int = 512) -> ModelFacts:
-    return ModelFacts(
-        "tiny", "eventgpt", "EventChat_llama", 1, 1, "float32", "cpu", None, 2, 4, 12, 4, limit, "sdpa", "dynamic", "x"
-    )
+    return replace(TINY_MODEL, family="eventgpt", kv_heads=4, head_dim=12, context_limit=limit)
 
 
 def loaded(limit: int = 512) -> EventLanguageModel:

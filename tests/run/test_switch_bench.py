@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -12,17 +12,7 @@ from evprof.core.errors import UserError
 from evprof.core.protocols import RequestEnded, RunDescribed, RunEnded, RunStarted, RunWarned
 from evprof.core.records import ORIGIN_TARGET, SETTLED, STAGES, SpanRecord, TokenRecord
 from evprof.core.request import RunRequest
-from evprof.core.run_info import (
-    CANCELLED,
-    FAILED,
-    FINISHED,
-    KvFacts,
-    LengthFacts,
-    MemoryFacts,
-    ModelFacts,
-    RunInfo,
-    SetupFacts,
-)
+from evprof.core.run_info import CANCELLED, FAILED, FINISHED, KvFacts, LengthFacts, MemoryFacts, RunInfo, SetupFacts
 from evprof.core.sample import Sample
 from evprof.core.units import NS_PER_MS
 from evprof.core.vocabulary.generation import ModelChoice
@@ -42,6 +32,7 @@ from evprof.run.switches.variants import (
     VariantChange,
     quarter_of_prompt,
 )
+from told import TINY_MODEL
 
 FAST = Variant("step", "graphs", ("decode",), VariantChange({"step": "graphs"}), against="eager")
 TARGET_ONLY = ("target",)
@@ -88,10 +79,9 @@ class KnownEngine:
         self.loads += not is_loaded
         self.warm.add(choice)
         step, warnings = self.takes(request)
-        facts = ModelFacts(
-            "known", self.family, "known", 10, 100, "float32", "none", choice.quantization, 8, 1, 1, 4, 999,
-            request.settings.switches.attention, request.settings.switches.cache, "none", step,
-        )  # fmt: skip
+        switches, family = request.settings.switches, self.family
+        changes = {"attention": switches.attention, "cache": switches.cache, "step": step}
+        facts = replace(TINY_MODEL, family=family, quantization=choice.quantization, **changes)
         described = {
             "models": {role: facts},
             "lengths": {role: LengthFacts(400, 0, 100, 300)},
